@@ -1,0 +1,154 @@
+"""The command line of each component: in, a cluster's directory and ports; out, the flags that make it that cluster.
+
+Everything listens on loopback only, and data is as durable as a test needs: etcd does not wait for the disk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from konverge.testing.certificates import Certificates
+from konverge.testing.loopback import HOST, free_ports
+
+_QPS, _BURST = 500, 1000  # the defaults (20 and 30 for the controller manager) are what a load test would measure
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Loopback ports; etcd is plain HTTP, so that the API server pays for no second encryption on the same machine."""
+
+    etcd: int
+    etcd_peer: int
+    apiserver: int
+
+    @classmethod
+    def pick(cls) -> "Ports":
+        return cls(*free_ports(3))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one cluster below `directory`."""
+
+    directory: Path
+    ports: Ports
+
+    @property
+    def server(self) -> str:
+        return f"https://{HOST}:{self.ports.apiserver}"
+
+    @property
+    def etcd(self) -> str:
+        return f"http://{HOST}:{self.ports.etcd}"
+
+    @property
+    def certificates(self) -> Certificates:
+        return Certificates(self.directory / "certificates")
+
+    @property
+    def stages(self) -> Path:
+        return self.directory / "stages"
+
+    @property
+    def scheduler_config(self) -> Path:
+        return self.directory / "kube-scheduler.yaml"
+
+    def kubeconfig(self, client: str) -> Path:
+        """The kubeconfig of one client certificate; the admin's is the one that people use."""
+        return self.directory / ("kubeconfig" if client == "admin" else f"{client}.kubeconfig")
+
+    def log(self, component: str) -> Path:
+        return self.directory / "logs" / f"{component}.log"
+
+
+def flags(component: str, layout: Layout, *, has_controllers: bool = True) -> list[str]:
+    """The arguments of `component`. Without a controller manager nobody makes ServiceAccounts, so none is asked for."""
+    return {
+        "etcd": _etcd,
+        "kube-apiserver": lambda layout: _apiserver(layout, has_controllers=has_controllers),
+        "kube-controller-manager": _controller_manager,
+        "kube-scheduler": _scheduler,
+        "kwok": _kwok,
+    }[component](layout)
+
+
+def scheduler_configuration(layout: Layout) -> str:
+    """kube-scheduler's configuration file: its client's limits cannot be given as flags."""
+    document: Mapping[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(layout.kubeconfig("kube-scheduler")), "qps": _QPS, "burst": _BURST},
+        "leaderElection": {"leaderElect": False},
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _etcd(layout: Layout) -> list[str]:
+    peer = f"http://{HOST}:{layout.ports.etcd_peer}"
+    return [
+        "--name=local",
+        f"--data-dir={layout.directory / 'etcd'}",
+        f"--listen-client-urls={layout.etcd}",
+        f"--advertise-client-urls={layout.etcd}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=local={peer}",
+        "--unsafe-no-fsync",
+        "--log-level=error",
+    ]
+
+
+def _apiserver(layout: Layout, *, has_controllers: bool) -> list[str]:
+    certificates = layout.certificates
+    return [
+        f"--etcd-servers={layout.etcd}",
+        f"--bind-address={HOST}",
+        f"--advertise-address={HOST}",
+        f"--secure-port={layout.ports.apiserver}",
+        f"--tls-cert-file={certificates.certificate('kube-apiserver')}",
+        f"--tls-private-key-file={certificates.key('kube-apiserver')}",
+        f"--client-ca-file={certificates.authority}",
+        f"--service-account-key-file={certificates.service_account_public}",
+        f"--service-account-signing-key-file={certificates.key('service-account')}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=RBAC",
+        "--endpoint-reconciler-type=none",  # nobody serves the `kubernetes` Service's address here
+        "--allow-privileged=true",
+        "--profiling=false",
+        "--shutdown-watch-termination-grace-period=2s",  # else a stop waits for the clients to end their watches
+        *([] if has_controllers else ["--disable-admission-plugins=ServiceAccount"]),
+    ]
+
+
+def _controller_manager(layout: Layout) -> list[str]:
+    return [
+        f"--kubeconfig={layout.kubeconfig('kube-controller-manager')}",
+        f"--service-account-private-key-file={layout.certificates.key('service-account')}",
+        f"--root-ca-file={layout.certificates.authority}",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--kube-api-qps={_QPS}",
+        f"--kube-api-burst={_BURST}",
+        "--profiling=false",
+    ]
+
+
+def _scheduler(layout: Layout) -> list[str]:
+    return [f"--config={layout.scheduler_config}", "--secure-port=0"]
+
+
+def _kwok(layout: Layout) -> list[str]:
+    stages = [f"--config={path}" for path in sorted(layout.stages.glob("*.yaml"))]
+    return [
+        f"--kubeconfig={layout.kubeconfig('admin')}",
+        "--manage-all-nodes=true",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.244.0.0/16",
+        "--node-port=0",  # its stand-in for the kubelet's server would listen on every interface
+        *stages,
+    ]
