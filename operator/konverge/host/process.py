@@ -1,0 +1,157 @@
+"""The process as a kopf operator: a manager's factory and options in, an exit code out.
+
+The order of the start is: HTTP endpoints, kopf with its start-up activity, then the manager. The stop goes backwards:
+the manager within its budget, kopf with its clean-up activity, the endpoints last. kopf gets handlers of ours for the
+login, the liveness and the clean-up, and beside them those of the user's modules; where these bring none for
+resources, kopf only reads the API discovery, so it needs no permissions.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import kopf
+
+from konverge.errors import ConfigError
+from konverge.host.endpoints import Checks, Site, ask_kopf, listening, metrics_routes, probe_routes
+from konverge.host.lifecycle import Lifecycle, Runnable, RunnableFactory
+from konverge.host.login import Login, add_login
+from konverge.host.logs import LogOptions, configure_logging
+from konverge.host.modules import LoadedModules
+from konverge.host.signals import Signals
+
+_new_event_loop: Callable[[], asyncio.AbstractEventLoop]
+try:
+    from uvloop import new_event_loop as _new_event_loop
+except ImportError:  # there is none for Windows
+    _new_event_loop = asyncio.new_event_loop
+
+__all__ = ["HostOptions", "Runnable", "RunnableFactory", "serve"]
+
+logger = logging.getLogger(__name__)
+
+
+def _no_checks() -> Checks:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """What the host needs beside the manager.
+
+    `namespaces` empty means the whole cluster. Addresses are `host:port` or `:port`; `0` turns an endpoint off.
+    `readiness` and `liveness` are asked at each probe and must not block. `metrics` gives a body and its content type.
+    `shutdown_budget` is in seconds. `logs` None leaves logging as it is.
+    """
+
+    login: Login
+    namespaces: tuple[str, ...] = ()
+    modules: LoadedModules = field(default_factory=LoadedModules)
+    probe_address: str = ":8081"
+    metrics_address: str = "127.0.0.1:8080"
+    readiness: Callable[[], Checks] = _no_checks
+    liveness: Callable[[], Checks] = _no_checks
+    metrics: Callable[[], tuple[bytes, str]] | None = None
+    shutdown_budget: float = 30.0
+    logs: LogOptions | None = field(default_factory=LogOptions)
+
+
+def serve(runnable_factory: RunnableFactory, options: HostOptions) -> int:
+    """Run until a signal or a failure, and return the exit code: 0 after an ordered stop, 1 after a failure.
+
+    The factory is called, and what it returns is run, once kopf has started. A second signal ends the process with
+    128 + its number. Nothing is raised for a failure: its reason is logged.
+    """
+    try:
+        if options.logs is not None:
+            configure_logging(options.logs)
+        with Signals() as signals, asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            return runner.run(_serve(runnable_factory, options, signals))
+    except ConfigError as error:
+        logger.error("%s", error)  # noqa: TRY400 - the message says what to do, a traceback does not
+        return 1
+
+
+async def _serve(factory: RunnableFactory, options: HostOptions, signals: Signals) -> int:
+    lifecycle = Lifecycle(factory, budget=options.shutdown_budget)
+    signals.bind(asyncio.get_running_loop(), lifecycle.request_stop)
+    kopf_url = f"http://127.0.0.1:{_free_port()}/healthz" if options.probe_address != "0" else None
+
+    async def liveness() -> Checks:
+        own = {**lifecycle.liveness(), **options.liveness()}
+        # kopf's endpoint goes first when kopf stops, and that is no sign of a stuck process.
+        kopfs = {"kopf": await ask_kopf(kopf_url)} if kopf_url and not lifecycle.stopping.is_set() else {}
+        return {**own, **kopfs}
+
+    async def readiness() -> Checks:
+        return {**lifecycle.readiness(), **options.readiness()}
+
+    sites = [Site("probe", options.probe_address, probe_routes(liveness, readiness))]
+    if options.metrics is not None:
+        sites.append(Site("metrics", options.metrics_address, metrics_routes(options.metrics)))
+    async with listening(sites):
+        await _run_kopf(lifecycle, options, signals, kopf_url)
+    return 1 if lifecycle.failure else 0
+
+
+async def _run_kopf(lifecycle: Lifecycle, options: HostOptions, signals: Signals, liveness_url: str | None) -> None:
+    """Run kopf, and beside it the manager, until both have ended."""
+    modules = options.modules
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = not modules.has_resource_handlers
+    settings.posting.enabled = modules.has_resource_handlers
+    add_login(modules.registry, options.login)
+    _add_probe(modules.registry, lifecycle, options.liveness)
+    _add_cleanup(modules.registry, lifecycle)
+    # The manager's task exists before kopf starts, and its stop ends before kopf's: kopf cancels what it finds later.
+    lifecycle.start()
+    ignored = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        registry=modules.registry,
+        settings=settings,
+        standalone=True,
+        clusterwide=not options.namespaces,
+        namespaces=options.namespaces,
+        liveness_endpoint=liveness_url,
+        ready_flag=lifecycle.ready,
+        stop_flag=lifecycle.ended,
+    )
+    signals.reclaim(asyncio.get_running_loop())
+    try:
+        await kopf.run_tasks(tasks, ignored=ignored)
+    except Exception as error:  # noqa: BLE001 - whatever it is, kopf has logged it, and the manager has to stop
+        lifecycle.fail(f"kopf failed: {type(error).__name__}: {error}")
+    if not lifecycle.stopping.is_set():
+        lifecycle.fail("kopf stopped without being asked to")
+    await lifecycle.wait()
+
+
+def _add_probe(registry: kopf.OperatorRegistry, lifecycle: Lifecycle, liveness: Callable[[], Checks]) -> None:
+    """Make kopf's liveness endpoint fail when a check of ours fails."""
+
+    async def konverge_liveness(**_: object) -> None:
+        checks = {**lifecycle.liveness(), **liveness()}
+        if problems := [f"{name}: {why}" for name, why in checks.items() if why is not None]:
+            raise kopf.PermanentError("; ".join(problems))
+
+    kopf.on.probe(registry=registry, id="konverge-liveness", errors=kopf.ErrorsMode.PERMANENT)(konverge_liveness)
+
+
+def _add_cleanup(registry: kopf.OperatorRegistry, lifecycle: Lifecycle) -> None:
+    """Hold kopf's end until the manager's, also where kopf is the one that stops first."""
+
+    async def konverge_cleanup(**_: object) -> None:
+        if not lifecycle.stopping.is_set():
+            lifecycle.fail("kopf stopped without being asked to")
+        await lifecycle.wait()
+
+    kopf.on.cleanup(registry=registry, id="konverge-cleanup")(konverge_cleanup)
+
+
+def _free_port() -> int:
+    """A port of the loopback interface for kopf, which cannot choose one itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,213 @@
+"""The process as a whole: started as a process of its own, against a tiny API server."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.unit.host.conftest import StartHost
+from tests.unit.host.running import TinyApi, eventually, free_port, get
+
+KOPF_MODULE = """
+import kopf
+
+@kopf.on.startup()
+async def begin(**_):
+    print("user start-up", flush=True)
+
+@kopf.on.event("v1", "configmaps")
+async def seen(name, namespace, **_):
+    print(f"seen {namespace}/{name}", flush=True)
+
+@kopf.on.cleanup()
+async def end(**_):
+    print("user clean-up", flush=True)
+"""
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_the_manager_in_order_and_the_exit_code_is_0(
+    start_host: StartHost, number: signal.Signals, loop: str
+) -> None:
+    host = await start_host("orderly", loop=loop)
+    await host.until(f"manager started on {loop}")
+    host.send(number)
+    assert await host.exit_code() == 0, host.output
+    assert f"{number.name} received" in host.output
+    assert host.before("manager stopping", "worker finished")
+    assert host.before("worker finished", "manager stopped")
+    assert "worker cancelled" not in host.output
+
+
+async def test_a_signal_before_the_manager_is_built_is_an_ordered_stop_too(start_host: StartHost) -> None:
+    host = await start_host("slow to build")
+    await host.until("building")
+    await host.until("authentication has finished")
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0, host.output
+    assert "manager started" not in host.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_the_second_signal_ends_the_process_at_once(start_host: StartHost, number: signal.Signals) -> None:
+    host = await start_host("stubborn")
+    await host.until("manager ignores the stop")
+    host.send(number)
+    await host.until(f"stopping: {number.name} received")
+    host.send(number)
+    assert await host.exit_code() == 128 + number, host.output
+    assert f"{number.name} received again: exiting at once" in host.output
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+async def test_two_signals_end_the_process_even_while_its_event_loop_is_blocked(
+    start_host: StartHost, loop: str
+) -> None:
+    host = await start_host("blocking", loop=loop)
+    await host.until("manager started")
+    host.send(signal.SIGTERM)
+    host.send(signal.SIGINT)  # of another kind: two pending signals of one kind are one
+    assert await host.exit_code() in {128 + signal.SIGTERM, 128 + signal.SIGINT}, host.output
+
+
+async def test_a_manager_that_does_not_stop_within_the_budget_is_cancelled_and_the_exit_code_is_1(
+    start_host: StartHost,
+) -> None:
+    host = await start_host("stubborn", budget=0.1)
+    await host.until("manager ignores the stop")
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 1, host.output
+    assert "the manager did not stop within 0.1 s and is cancelled" in host.output
+
+
+@pytest.mark.parametrize(
+    ("manager", "reason"),
+    [
+        ("failing", "the manager failed: LeaseLost: another replica leads"),
+        ("leaving", "the manager ended without being asked to stop"),
+    ],
+)
+async def test_a_manager_that_ends_by_itself_stops_the_process_with_1_and_the_reason(
+    start_host: StartHost, manager: str, reason: str
+) -> None:
+    host = await start_host(manager)
+    assert await host.exit_code() == 1
+    assert reason in host.output
+
+
+async def test_the_manager_stops_in_order_when_kopf_is_the_one_that_fails(start_host: StartHost) -> None:
+    host = await start_host("orderly", login="impossible")
+    assert await host.exit_code() == 1
+    assert "cannot log in: no kubeconfig; set KUBECONFIG" in host.output
+    assert host.before("kopf stopped without being asked to", "worker finished")
+    assert host.before("worker finished", "manager stopped")
+
+
+async def test_kopf_handlers_of_a_user_run_between_their_start_up_and_clean_up_around_the_manager(
+    start_host: StartHost, api: TinyApi, tmp_path: Path
+) -> None:
+    module = tmp_path / "handlers.py"
+    module.write_text(KOPF_MODULE)
+    host = await start_host("orderly", modules=[str(module)])
+    await host.until("seen default/settings")
+    await host.until("manager started")
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0, host.output
+    assert host.before("user start-up", "manager started")
+    assert host.before("manager stopped", "user clean-up")
+
+
+async def test_a_users_start_up_that_fails_keeps_the_manager_from_starting(
+    start_host: StartHost, tmp_path: Path
+) -> None:
+    module = tmp_path / "start.py"
+    module.write_text("import kopf\n@kopf.on.startup()\ndef bad(**_):\n    raise kopf.PermanentError('no licence')\n")
+    host = await start_host("orderly", modules=[str(module)])
+    assert await host.exit_code() == 1
+    assert "no licence" in host.output
+    assert "kopf failed: ActivityError" in host.output
+    assert "manager started" not in host.output
+
+
+@pytest.mark.parametrize("namespaces", [[], ["default"]])
+async def test_without_kopf_handlers_kopf_reads_only_the_api_discovery(
+    start_host: StartHost, api: TinyApi, namespaces: list[str]
+) -> None:
+    probe = free_port()
+    host = await start_host("orderly", probe=f"127.0.0.1:{probe}", namespaces=namespaces)
+    await host.until("manager started")
+    await eventually(f"http://127.0.0.1:{probe}/healthz", lambda status, _: status == 200 and "/api/v1" in api.paths)
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0, host.output
+    assert set(api.paths) == {"/api", "/apis", "/api/v1"}
+
+
+async def test_a_refused_token_makes_kopf_log_in_again(start_host: StartHost, api: TinyApi, tmp_path: Path) -> None:
+    module = tmp_path / "handlers.py"
+    module.write_text(KOPF_MODULE)
+    api.revoked.add("token-1")
+    host = await start_host("orderly", modules=[str(module)])
+    await host.until("login 1")
+    await host.until("login 2")
+    await host.until("seen default/settings")
+
+
+async def test_both_endpoints_answer_while_the_manager_runs(start_host: StartHost) -> None:
+    probe, metrics = free_port(), free_port()
+    host = await start_host("orderly", probe=f"127.0.0.1:{probe}", metrics=f"127.0.0.1:{metrics}")
+    assert host.process.returncode is None
+    assert await eventually(f"http://127.0.0.1:{probe}/readyz", lambda status, _: status == 200) == "ok"
+    await eventually(f"http://127.0.0.1:{probe}/healthz", lambda status, _: status == 200)
+    assert await get(f"http://127.0.0.1:{probe}/healthz?verbose") == (
+        200,
+        "[+]manager ok\n[+]kopf ok\nhealthz check passed\n",
+    )
+    assert await get(f"http://127.0.0.1:{metrics}/metrics") == (200, "answer 42\n")
+
+
+async def test_a_failed_check_is_named_by_the_probe_it_belongs_to(start_host: StartHost) -> None:
+    probe = free_port()
+    await start_host(
+        "orderly",
+        probe=f"127.0.0.1:{probe}",
+        readiness={"widgets": "not listed yet"},
+        liveness={"queue": "stuck for 90 s"},
+    )
+    url = f"http://127.0.0.1:{probe}"
+    ready = await eventually(f"{url}/readyz", lambda _, body: "[+]manager ok" in body)
+    assert ready == "[+]manager ok\n[-]widgets failed: not listed yet\nreadyz check failed\n"
+    alive = await eventually(f"{url}/healthz", lambda _, body: "HTTP 500" in body)
+    assert "[-]queue failed: stuck for 90 s" in alive
+    assert (await get(f"{url}/healthz"))[0] == 503
+
+
+async def test_a_failing_kopf_probe_of_a_user_makes_the_liveness_fail(start_host: StartHost, tmp_path: Path) -> None:
+    module = tmp_path / "probes.py"
+    module.write_text("import kopf\n@kopf.on.probe()\ndef broken(**_):\n    raise kopf.PermanentError('broken pipe')\n")
+    probe = free_port()
+    host = await start_host("orderly", probe=f"127.0.0.1:{probe}", modules=[str(module)])
+    body = await eventually(f"http://127.0.0.1:{probe}/healthz", lambda _, body: "HTTP 500" in body)
+    assert "[-]kopf failed: a probe failed (HTTP 500)" in body
+    await host.until("broken pipe")
+
+
+async def test_the_liveness_fails_once_the_manager_has_died(start_host: StartHost, tmp_path: Path) -> None:
+    module, release = tmp_path / "slow_end.py", tmp_path / "release"
+    module.write_text(
+        "import asyncio, pathlib, kopf\n@kopf.on.cleanup()\nasync def wait(**_):\n"
+        f"    while not pathlib.Path({str(release)!r}).exists():\n        await asyncio.sleep(0.02)\n"
+    )
+    probe = free_port()
+    host = await start_host("failing", probe=f"127.0.0.1:{probe}", modules=[str(module)])
+    await host.until("the manager failed")
+    status, body = await get(f"http://127.0.0.1:{probe}/healthz")
+    assert (status, "[-]manager failed: the manager failed: LeaseLost" in body) == (503, True)
+    release.touch()
+    assert await host.exit_code() == 1
+
+
+async def test_an_address_in_use_is_a_failure_that_says_so(start_host: StartHost, api: TinyApi) -> None:
+    host = await start_host("orderly", metrics=f"127.0.0.1:{api.port}")
+    assert await host.exit_code() == 1
+    assert f"cannot listen on metrics address 127.0.0.1:{api.port}" in host.output
+    assert "manager started" not in host.output
