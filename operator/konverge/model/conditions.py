@@ -4,6 +4,7 @@ The contract is that of kstatus, `kubectl wait` and Argo CD's health scripts: Re
 Stalled are present only while they hold; `lastTransitionTime` moves only when a condition's status does.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ STALLED: Final = "Stalled"
 MANAGED: Final = frozenset({READY, RECONCILING, STALLED})
 """The condition types that the framework writes itself."""
 
+MAX_REASON: Final = 1024
 MAX_MESSAGE: Final = 32768
 """The API convention's bound on a condition's message, in characters."""
 
@@ -48,6 +50,15 @@ class Verdict:
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with whole seconds: `2026-01-31T12:00:00Z`, the form of `metav1.Time`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def reason_of(text: str) -> str:
+    """`text` as a reason that the server takes (metav1.Condition: a letter, then letters, digits, `_,:`, 1024 at most).
+
+    A reason with a blank in it must not cost the whole status write.
+    """
+    kept = re.sub(r"[^A-Za-z0-9_,:]", "", text).lstrip("0123456789_,:")[:MAX_REASON].rstrip(",:")
+    return kept or "Unknown"
 
 
 def find(conditions: Iterable[ConditionDict], condition_type: str) -> ConditionDict | None:
@@ -83,7 +94,7 @@ def set_condition(
         "status": status,
         "observedGeneration": generation,
         "lastTransitionTime": timestamp(now) if moved or previous is None else previous["lastTransitionTime"],
-        "reason": reason,
+        "reason": reason_of(reason),
         "message": message[:MAX_MESSAGE],
     }
     result: list[ConditionDict] = []

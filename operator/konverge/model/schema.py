@@ -105,8 +105,6 @@ class _Builder:
     def _refuse_keys(self, path: str, keys: list[str]) -> NoReturn:
         if "prefixItems" in keys:
             refuse(path, "a tuple's items have no names", "use a Part with named fields, or list[X] or tuple[X, ...]")
-        if {"propertyNames", "patternProperties"} & set(keys):
-            refuse(path, "the server cannot check the keys of a dict", "use dict[str, ...], or a list with ListMap")
         refuse(path, f"{', '.join(keys)} cannot stand in a CRD", "say it with types, bounds or a Cel rule")
 
     def _typed(self, node: Node, path: str, trail: tuple[str, ...]) -> Schema:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 from konverge.errors import ModelError
 from konverge.model.custom import CustomResource, Kind, resource_of
 from konverge.model.meta import Key
+from konverge.model.rbac import Access
 from konverge.model.resource import Object, ResourceType
 from konverge.runtime.context import Context
 from konverge.runtime.result import Result
@@ -43,7 +44,8 @@ class Reconciler(ABC, Generic[R]):
 
     `owns`: kinds of children; `ctx.apply` accepts these only, and a change of a child wakes its owner.
     `watches`: kinds that wake objects through a mapping. `reads`: kinds read from the cache without waking anything.
-    `workers` objects are reconciled at once; one reconcile may take `timeout` seconds.
+    `access`: what else it does on the API server, for `konverge rbac`. `workers` objects are reconciled at once; one
+    reconcile may take `timeout` seconds.
 
     Defining `finalize` turns the finalizer on: the object stays until `finalize` returns `Result.done()`.
     A generic subclass (`class Mirror(Reconciler[R])`) becomes concrete with a typed parameter (`class A(Mirror[Web])`).
@@ -53,6 +55,7 @@ class Reconciler(ABC, Generic[R]):
     owns: ClassVar[tuple[ResourceType, ...]] = ()
     watches: ClassVar[tuple[Watch, ...]] = ()
     reads: ClassVar[tuple[ResourceType, ...]] = ()
+    access: ClassVar[tuple[Access, ...]] = ()
     workers: ClassVar[int] = DEFAULT_WORKERS
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
 
@@ -62,6 +65,7 @@ class Reconciler(ABC, Generic[R]):
         owns: Sequence[Kind] | None = None,
         watches: Sequence[Watch] | None = None,
         reads: Sequence[Kind] | None = None,
+        access: Sequence[Access] | None = None,
         workers: int | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -73,6 +77,8 @@ class Reconciler(ABC, Generic[R]):
             cls.watches = tuple(watches)
         if reads is not None:
             cls.reads = tuple(resource_of(kind) for kind in reads)
+        if access is not None:
+            cls.access = tuple(access)
         if workers is not None:
             if workers < 1:
                 raise ModelError(f"{cls.__name__}: workers must be at least 1, not {workers}")

@@ -53,6 +53,10 @@ class TestDuration:
         with pytest.raises(ValidationError, match="write it like 1h30m"):
             DURATION.validate_python(wrong)
 
+    def test_has_a_limit(self) -> None:
+        with pytest.raises(ValidationError, match="is too long for a duration"):
+            DURATION.validate_python("9" * 60 + "h")
+
     @given(text=st.from_regex(DURATION.json_schema()["pattern"], fullmatch=True).filter(lambda text: len(text) <= 32))
     def test_takes_whatever_the_pattern_of_the_crd_takes(self, text: str) -> None:
         parse_duration(text.rstrip("\n"))

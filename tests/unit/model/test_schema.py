@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
-from pydantic import AnyUrl, AwareDatetime, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AnyUrl, AwareDatetime, BaseModel, ConfigDict, Discriminator, Field, SecretStr, Tag
 
 from konverge.errors import ModelError
 from konverge.model.custom import Part, Spec
@@ -85,6 +85,15 @@ class Clash(Part):
 class Pair(NamedTuple):
     left: str
     right: str
+
+
+class Holder(Part):
+    inner: Inner
+
+
+NOTHING: dict[str, Any] = {}
+BY_FUNCTION = Annotated[Cat, Tag("Cat")] | Annotated[Dog, Tag("Dog")]
+NESTED = Annotated[Cat | Dog, Field(discriminator="kind")]
 
 
 @dataclass
@@ -189,6 +198,13 @@ class TestValues:
             (Color | int, "cannot tell", "a union of models with Field\\(discriminator"),
             (Cat | Dog, "cannot tell object in a union", "Field\\(discriminator"),
             (Annotated[Cat | Clash, Field(discriminator="kind")], "spec.field.name: two branches", "rename one"),
+            (
+                Annotated[BY_FUNCTION, Discriminator(lambda value: value["kind"])],
+                "needs a field that tells",
+                "discriminator",
+            ),
+            (Annotated[NESTED | Clash, Field(discriminator="kind")], "two branches", "rename one"),
+            (Annotated[list[Holder], ListMap("inner")], "the key inner is no plain value", "a string or an integer"),
             (Literal["a", 1], "are not of one plain type", "use strings only"),
             (dict[int, str], "cannot check the keys of a dict", "dict\\[str, ...\\], or a list with ListMap"),
             (dict[Color, str], "cannot check the keys of a dict", "dict\\[str, ...\\], or a list with ListMap"),
@@ -370,6 +386,8 @@ class TestDefaults:
             (dict[str, Annotated[int, Field(ge=1)]], {"a": 0}, "a: 0 must be more than or equal to 1"),
             (Quantity, "1K", "'1K' does not match"),
             (int, "x", "'x' is no integer"),
+            (Inner, Inner.model_construct(**NOTHING), "it lacks name"),
+            (Annotated[list[int], Field(min_length=2)], [1], "1 items are less than 2"),
         ],
     )
     def test_outside_their_bounds_are_refused(self, annotation: Any, default: Any, why: str) -> None:
@@ -446,6 +464,11 @@ class TestRules:
         bounded = Annotated[list[Item], Field(max_length=5)]
         assert "key the list with ListMap, or make the whole list immutable" in refusal(bounded)
         assert form(Annotated[list[Item], Field(max_length=5), ListMap("name")])
+
+    def test_can_follow_the_values_of_a_map(self) -> None:
+        values = form(Annotated[dict[str, Annotated[str, Immutable()]], Field(max_length=5)])["additionalProperties"]
+        assert values["x-kubernetes-validations"][0]["rule"] == "self == oldSelf"
+        assert "ListMap" in refusal(Annotated[list[Annotated[str, Immutable()]], Field(max_length=5)])
 
 
 def test_keywords_that_the_server_lacks_are_refused() -> None:
