@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.kubectl import Kubectl, install
-from tests.e2e.operator_process import OperatorProcess
 
 from konverge.controllers.database import Database
 from konverge.controllers.scheduling_policy import SchedulingPolicy
 from konverge.testing import Cluster
+from tests.e2e.kubectl import Kubectl, install
+from tests.e2e.operator_process import OperatorProcess
 
 _HERE = Path(__file__).parent
 

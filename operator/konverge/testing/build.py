@@ -8,6 +8,7 @@ import hashlib
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,12 +156,14 @@ def _running(command: list[str], directory: Path) -> Iterator[subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,  # a group of its own, so that its compilers end with it
     )
     with process:
         try:
             yield process
         except BaseException:
-            process.terminate()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
             raise
 
 

@@ -10,7 +10,7 @@ associative list (`containers`, `env`, `conditions`, ...; in custom resources on
 goes away with its last member. Versions are not converted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -92,19 +92,26 @@ class Shape(NamedTuple):
             return None
         return {_item_key(item, keys): item for item in items}
 
-    def leaves(self, value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-        """Path and value of what `value` holds; a keyed item is itself an entry beside those of its fields."""
-        items = self.items(path[-1], value) if path else None
-        if items is not None:
-            for key, item in items.items():
-                yield (*path, key), item
-                if isinstance(item, dict):
-                    yield from self.leaves(item, (*path, key))
-        elif isinstance(value, dict) and value:
+    def leaves(self, value: Any) -> dict[Path, Any]:
+        """What `value` holds, by path; a keyed item is itself an entry beside those of its fields."""
+        found: dict[Path, Any] = {}
+        self._gather(value, (), found)
+        return found
+
+    def _gather(self, value: Any, path: Path, found: dict[Path, Any]) -> None:
+        if isinstance(value, dict) and value:
             for name, member in value.items():
-                yield from self.leaves(member, (*path, name))
-        elif path:
-            yield path, value
+                self._gather(member, (*path, name), found)
+            return
+        items = self.items(path[-1], value) if isinstance(value, list) and path else None
+        if items is None:
+            if path:
+                found[path] = value
+            return
+        for key, item in items.items():
+            found[*path, key] = item
+            if isinstance(item, dict):
+                self._gather(item, (*path, key), found)
 
     def at(self, value: Any, path: Path) -> Any:
         """The value at `path`, or `MISSING`."""
@@ -144,7 +151,7 @@ def apply(
 ) -> tuple[JsonDict, Managers]:
     """The object and the ownership after `writer` applied `applied` to `live`. Raises: FieldConflicts."""
     wanted = owned_view(_without_nulls(applied), writer.subresource)
-    paths = frozenset(path for path, _ in shape.leaves(wanted))
+    paths = frozenset(shape.leaves(wanted))
     others = {key: managed for key, managed in managers.items() if key != writer}
     result = shape.overlay(live, wanted)
     taken = [
@@ -165,8 +172,8 @@ def update(
     old: JsonDict, new: JsonDict, managers: Managers, writer: ManagerKey, *, shape: Shape, api_version: str, now: str
 ) -> Managers:
     """The ownership after a write that is no apply: `writer` owns what changed, nobody what went away."""
-    before = dict(shape.leaves(owned_view(old, writer.subresource)))
-    after = dict(shape.leaves(owned_view(new, writer.subresource)))
+    before = shape.leaves(owned_view(old, writer.subresource))
+    after = shape.leaves(owned_view(new, writer.subresource))
     changed = frozenset(
         path for path, value in after.items() if path not in before or _edited(path, before[path], value)
     )

@@ -63,7 +63,7 @@ class FakeServer:
         self.admission: list[Admission] = []
         self._collections: dict[ResourceType, Collection] = {}
         self._collector = GarbageCollector(self, chance, collection_delay)
-        self._tokens: dict[str, tuple[int, list[JsonDict]]] = {}
+        self._tokens: dict[str, tuple[int, list[Entry]]] = {}
 
     def collection(self, resource: ResourceType, *, must_serve: bool = True) -> Collection:
         """The collection, made on first use. Raises: NotFound when the resource is uninstalled."""
@@ -110,13 +110,14 @@ class FakeServer:
             self._check_reached(version)
             matches = self.matcher(resource, scope)
             at = self.version
-            rest = [entry.shown() for _, entry in sorted(collection.entries.items()) if matches(entry.obj)]
+            rest = [collection.entries[key] for key in sorted(collection.entries)]
+            rest = [entry for entry in rest if matches(entry.obj)]
         items, rest = (rest[:limit], rest[limit:]) if limit > 0 else (rest, [])
         following = ""
         if rest:
             following = base64.urlsafe_b64encode(f"{at}:{len(self._tokens)}".encode()).decode()
             self._tokens[following] = (at, rest)
-        return Page(copy_json(items), str(at), following)
+        return Page([entry.shown() for entry in items], str(at), following)
 
     def open_stream(self, resource: ResourceType, scope: Scope, version: str, faults: Faults) -> Stream:
         """A watch of what comes after `version`; without one, or 0, of all there is and what comes. Raises: Gone."""

@@ -8,6 +8,7 @@ import pytest
 
 from konverge.errors import BuildFailed, ConfigError
 from konverge.testing.build import Count, build, build_command, cached_binary, input_hash, kubernetes_version
+from konverge.testing.processes import start_time, wait_for
 from konverge.testing.progress import Progress
 
 OUTPUT = r"""
@@ -92,6 +93,22 @@ def test_a_failed_build_shows_its_last_lines_and_caches_nothing(
     assert "ended with 3" in text
     assert text.endswith("100\n./main.go:1: broken\n")
     assert "\n50\n" not in text
+    assert list(cached_binary(sources).parent.iterdir()) == []
+
+
+def test_an_interrupted_build_ends_the_compilers_and_caches_nothing(
+    cache_dir: Path, sources: Path, tmp_path: Path, progress: Progress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = go(tmp_path, f'echo half > "$2"; sleep 1000 & echo $! > "{tmp_path}/compiler"; echo a/package; wait')
+
+    def interrupt(count: Count, line: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Count, "line", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        build(sources, builder, progress)
+    compiler = int((tmp_path / "compiler").read_text())
+    assert wait_for(lambda: start_time(compiler) is None, 10)
     assert list(cached_binary(sources).parent.iterdir()) == []
 
 
