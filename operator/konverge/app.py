@@ -73,6 +73,7 @@ class App:
         self._gate, self._metrics = WriteGate(), Metrics()
         self._manager: Manager | None = None
         self._client: Client | None = None
+        self._connecting = asyncio.Lock()
 
     def run(self) -> int:
         """Run until a signal or a failure; return the exit code."""
@@ -160,16 +161,18 @@ class App:
         )
 
     async def _connected(self) -> Client:
-        if self._client is None:
-            self._client = await connect(
-                self._settings.kubeconfig,
-                self._settings.context,
-                clock=self._clock,
-                random=self._random,
-                gate=self._gate,
-                observer=self._observe,
-            )
-        return self._client
+        """The one client; kopf's login and the manager ask for it at the same time."""
+        async with self._connecting:
+            if self._client is None:
+                self._client = await connect(
+                    self._settings.kubeconfig,
+                    self._settings.context,
+                    clock=self._clock,
+                    random=self._random,
+                    gate=self._gate,
+                    observer=self._observe,
+                )
+            return self._client
 
     async def _login(self) -> ConnectionSettings:
         """How kopf gets in: the credentials that our client uses, as they are now."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from konverge.errors import ApiError, Conflict, KonvergeError, RetryAfter, Terminal, WriteBlocked
+from konverge.errors import ApiError, Conflict, Forbidden, KonvergeError, RetryAfter, Terminal, WriteBlocked
 from konverge.model.conditions import State, Verdict
 from konverge.model.custom import CustomResource
 from konverge.ports import Clock, Recorder
@@ -63,11 +63,20 @@ class Attempt:
         except RetryAfter as error:
             log.info("again in %g s: %s", error.seconds, error)
             return Outcome("requeue_after", Verdict(State.FAILING, error.reason, error.message), after=error.seconds)
-        except Conflict as error:
-            return conflict(error, log)
+        except (Conflict, Forbidden) as error:
+            return self._refused(obj, error, log)
         except Exception as error:  # noqa: BLE001 - whatever it was, it stays with this object
             return self._failed(obj, error, log, timed_out=limit.expired())
         return self._judge(result, ctx)
+
+    def _refused(self, obj: CustomResource[Any, Any], error: Conflict | Forbidden, log: Log) -> Outcome:
+        """A write that the server refused for what others do: no error, only another try on what is there then."""
+        if isinstance(error, Conflict):
+            return conflict(error, log)
+        if _namespace_is_going(error):
+            log.info("the namespace is being deleted: %s", error)
+            return Outcome("requeue", retry=True)
+        return self._failed(obj, error, log, timed_out=False)
 
     def _failed(self, obj: CustomResource[Any, Any], error: Exception, log: Log, *, timed_out: bool) -> Outcome:
         """A reconcile that broke: told in log, event and status, and tried again with growing delays."""
@@ -96,6 +105,12 @@ class Attempt:
                 after = min(after or remaining, remaining)
         finished = result.verdict is None and result.requeue_after is None
         return Outcome("success" if after is None else "requeue_after", verdict, after=after, finished=finished)
+
+
+def _namespace_is_going(error: Forbidden) -> bool:
+    """Whether the server refused a child because its namespace is being deleted; the object itself goes next."""
+    causes = error.details.get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def conflict(error: Conflict, log: Log) -> Outcome:

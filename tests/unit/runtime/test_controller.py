@@ -378,3 +378,27 @@ async def test_a_read_sees_the_write_before_it(sim: Sim) -> None:
     await world.create()
     await sim.until(world.ready)
     assert seen == [True]
+
+
+@simulate()
+async def test_a_namespace_that_is_going_is_no_error(sim: Sim) -> None:
+    cause = {"reason": "NamespaceTerminating", "message": "namespace default is being terminated", "field": "x"}
+    refused = ApiError.of(403, "Forbidden", "unable to create new content", details={"causes": [cause]})
+    world = World(sim, GadgetReconciler())
+    world.api.faults.inject(refused, verbs=["apply"], times=3)
+    world.start()
+    await world.create()
+    await sim.until(world.ready)
+    value = world.metrics.registry.get_sample_value
+    assert value("controller_runtime_reconcile_errors_total", {"controller": "gadget"}) == 0
+    assert world.api.objects(Event) == []
+
+
+@simulate()
+async def test_another_refusal_is_an_error(sim: Sim) -> None:
+    world = World(sim, GadgetReconciler())
+    world.api.faults.inject(ApiError.of(403, "Forbidden", "configmaps is forbidden"), verbs=["apply"], times=100)
+    world.start()
+    await world.create()
+    await sim.until(lambda: world.condition().get("reason") == "Forbidden")
+    assert "configmaps is forbidden" in world.condition()["message"]
