@@ -9,10 +9,10 @@ from pydantic import Field
 
 from konverge.cache.informer import Caches
 from konverge.errors import CacheNotSynced
-from konverge.model.conditions import find
+from konverge.model.conditions import State, find
 from konverge.model.custom import CustomResource, Spec, Status
 from konverge.model.resource import ConfigMap, Object, Secret
-from konverge.model.states import Phase, State
+from konverge.model.states import Phase
 from konverge.runtime.context import Context
 from konverge.runtime.controller import Controller
 from konverge.runtime.events import EventRecorder
@@ -110,21 +110,21 @@ class World:
 
     sim: Sim
     reconciler: Reconciler[Any]
-    api: FakeApi = None  # type: ignore[assignment]
+    server: FakeApi | None = None
+    api: FakeApi = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
     blocked: list[str] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] = None  # type: ignore[assignment]
+    task: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.api is None:
-            self.api = FakeApi(clock=self.sim.clock, random=self.sim.random)
+        self.api = self.server or FakeApi(clock=self.sim.clock, random=self.sim.random)
         self.resource = self.reconciler.resource().resource
         self.build()
 
     def build(self) -> None:
         """Make a fresh operator, as a restart does."""
-        parts = {"clock": self.sim.clock, "random": self.sim.random}
+        parts: dict[str, Any] = {"clock": self.sim.clock, "random": self.sim.random}
         self.stop = asyncio.Event()
         self.caches = Caches(self.api, **parts)
         self.recorder = EventRecorder(self.api, self.sim.clock, component="test", instance="one")

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.cache.scripted import ScriptedApi, Silence, Widget, added, deleted, modified, page, pod
 
 from konverge.cache.informer import Cache, Caches, Informer
 from konverge.cache.store import OWNER_INDEX, Change, ChangeType
@@ -14,6 +13,7 @@ from konverge.model.resource import Deployment, Node, Object, Pod, ResourceType
 from konverge.model.selectors import Selector
 from konverge.ports import Page, Scope
 from konverge.testing.sim import Sim, simulate
+from tests.unit.cache.scripted import ScriptedApi, Silence, Widget, added, deleted, modified, page, pod
 
 A = Key("ns", "a")
 

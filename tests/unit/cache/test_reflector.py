@@ -6,6 +6,16 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+
+from konverge.cache.backoff import Backoff
+from konverge.cache.informer import Informer
+from konverge.cache.reflector import ReflectorHealth
+from konverge.cache.store import Change
+from konverge.errors import ApiError, ConnectionFailed
+from konverge.model.meta import Key
+from konverge.model.resource import Pod
+from konverge.ports import Scope
+from konverge.testing.sim import Sim, simulate
 from tests.unit.cache.scripted import (
     ScriptedApi,
     Silence,
@@ -18,16 +28,6 @@ from tests.unit.cache.scripted import (
     page,
     pod,
 )
-
-from konverge.cache.backoff import Backoff
-from konverge.cache.informer import Informer
-from konverge.cache.reflector import ReflectorHealth
-from konverge.cache.store import Change
-from konverge.errors import ApiError, ConnectionFailed
-from konverge.model.meta import Key
-from konverge.model.resource import Pod
-from konverge.ports import Scope
-from konverge.testing.sim import Sim, simulate
 
 
 def api_error(status: int, reason: str = "Because", *, retry_after: float | None = None) -> ApiError:
@@ -97,7 +97,7 @@ async def test_scope_and_a_random_time_limit_are_asked_of_the_server(sim: Sim) -
 
 @simulate()
 async def test_a_stream_that_ends_in_its_time_is_reopened_at_once_from_the_last_version(sim: Sim) -> None:
-    """Case 3 too: the client ends a silent stream, which then looks like this."""
+    """Replay 3 too: the client ends a silent stream, which then looks like this."""
     case = follow(sim, [page(version=10)], [added(pod("a", 11)), Silence(300)], [Silence(300)])
     await sim.until(lambda: len(case.api.watched) == 3, within=1000)
     assert [call.version for call in case.api.watched] == ["10", "11", "11"]
@@ -132,7 +132,8 @@ async def test_each_stream_is_closed_when_it_is_left(sim: Sim) -> None:
 
 
 @simulate()
-async def test_case_1_a_410_drops_the_version_and_lists_once_after_a_wait(sim: Sim) -> None:
+async def test_a_410_drops_the_version_and_lists_once_after_a_wait(sim: Sim) -> None:
+    """Replay 1."""
     case = follow(
         sim,
         [page(pod("a", 1), pod("gone", 2), version=5), page(pod("a", 1), pod("new", 8), version=9)],
@@ -145,7 +146,8 @@ async def test_case_1_a_410_drops_the_version_and_lists_once_after_a_wait(sim: S
 
 
 @simulate()
-async def test_case_1_a_410_in_the_middle_of_a_stream_after_events(sim: Sim) -> None:
+async def test_a_410_in_the_middle_of_a_stream_after_events(sim: Sim) -> None:
+    """Replay 1."""
     case = follow(sim, [page(version=5), page(version=9)], [added(pod("a", 6)), Silence(30), api_error(410, "Expired")])
     await sim.until(lambda: len(case.api.watched) == 2)
     assert [call.version for call in case.api.watched] == ["5", "9"]
@@ -153,7 +155,8 @@ async def test_case_1_a_410_in_the_middle_of_a_stream_after_events(sim: Sim) -> 
 
 
 @simulate()
-async def test_case_1_a_continue_token_that_expired_starts_the_list_over(sim: Sim) -> None:
+async def test_a_continue_token_that_expired_starts_the_list_over(sim: Sim) -> None:
+    """Replay 1."""
     lists = [
         page(pod("a"), version=5, more="t1"),
         api_error(410, "Expired"),
@@ -168,7 +171,8 @@ async def test_case_1_a_continue_token_that_expired_starts_the_list_over(sim: Si
 
 
 @simulate()
-async def test_case_1_410_again_and_again_backs_off(sim: Sim) -> None:
+async def test_410_again_and_again_backs_off(sim: Sim) -> None:
+    """Replay 1."""
     case = follow(sim, [page(version=5)], *([api_error(410, "Expired")] for _ in range(1000)))
     await sim.clock.sleep(600)
     assert 10 < len(case.api.listed) < 60
@@ -179,7 +183,8 @@ async def test_case_1_410_again_and_again_backs_off(sim: Sim) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 @simulate()
-async def test_case_2_any_other_error_resumes_from_the_last_version_and_shows_meanwhile(sim: Sim, status: int) -> None:
+async def test_any_other_error_resumes_from_the_last_version_and_shows_meanwhile(sim: Sim, status: int) -> None:
+    """Replay 2."""
     case = follow(
         sim,
         [page(version=10)],
@@ -200,7 +205,8 @@ async def test_case_2_any_other_error_resumes_from_the_last_version_and_shows_me
 
 
 @simulate()
-async def test_case_12_the_server_s_wish_to_wait_is_respected(sim: Sim) -> None:
+async def test_the_server_s_wish_to_wait_is_respected(sim: Sim) -> None:
+    """Replay 12."""
     lists = [*(api_error(429, retry_after=3) for _ in range(5)), page(version=10)]
     case = follow(sim, lists, [api_error(429, retry_after=45)])
     await sim.until(lambda: len(case.api.watched) == 2)
@@ -209,7 +215,8 @@ async def test_case_12_the_server_s_wish_to_wait_is_respected(sim: Sim) -> None:
 
 
 @simulate()
-async def test_case_13_refused_connections_then_403_then_all_is_well(sim: Sim) -> None:
+async def test_refused_connections_then_403_then_all_is_well(sim: Sim) -> None:
+    """Replay 13."""
     lists = [*(ConnectionFailed("refused") for _ in range(5)), *(api_error(403) for _ in range(3)), page(pod("a"))]
     case = follow(sim, lists)
     await sim.until(lambda: case.informer.health.healthy)
@@ -242,7 +249,8 @@ async def test_waits_double_to_the_cap_and_start_afresh_after_a_quiet_time(sim: 
 
 
 @simulate()
-async def test_case_10_a_bad_object_is_reported_once_and_the_rest_goes_on(sim: Sim) -> None:
+async def test_a_bad_object_is_reported_once_and_the_rest_goes_on(sim: Sim) -> None:
+    """Replay 10."""
     reported: list[Any] = []
     nameless: Any = {"kind": "Pod", "metadata": {"uid": "x", "resourceVersion": "12"}}
     case = follow(
@@ -261,7 +269,8 @@ async def test_case_10_a_bad_object_is_reported_once_and_the_rest_goes_on(sim: S
 
 
 @simulate()
-async def test_case_10_events_that_are_no_objects_at_all_are_survived(sim: Sim) -> None:
+async def test_events_that_are_no_objects_at_all_are_survived(sim: Sim) -> None:
+    """Replay 10."""
     events: list[Step] = [added("text"), added({"metadata": 5}), added({"metadata": {"resourceVersion": 5}})]
     case = follow(
         sim, [page(version=10)], [*events, added(pod("a", 11)), Silence(300)], on_bad_object=lambda obj, error: None
@@ -274,9 +283,10 @@ async def test_case_10_events_that_are_no_objects_at_all_are_survived(sim: Sim) 
 
 
 @simulate()
-async def test_case_11_a_deleted_crd_empties_the_store_and_its_return_fills_it(
+async def test_a_deleted_crd_empties_the_store_and_its_return_fills_it(
     sim: Sim, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Replay 11."""
     caplog.set_level(logging.INFO)
     lists = [page(pod("a"), version=10), *(api_error(404) for _ in range(8)), page(pod("b", 90), version=100)]
     case = follow(sim, lists, [bookmark(11), Silence(300)], [api_error(404)], [bookmark(101), Silence(10_000)])
@@ -291,9 +301,8 @@ async def test_case_11_a_deleted_crd_empties_the_store_and_its_return_fills_it(
 
 
 @simulate()
-async def test_case_11_a_crd_that_was_never_there_is_waited_for_quietly(
-    sim: Sim, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_crd_that_was_never_there_is_waited_for_quietly(sim: Sim, caplog: pytest.LogCaptureFixture) -> None:
+    """Replay 11."""
     case = follow(sim, [*(api_error(404) for _ in range(20)), page(pod("a"))])
     await sim.until(lambda: case.held == ["a"], within=3600)
     assert len(caplog.records) == 1
@@ -301,8 +310,8 @@ async def test_case_11_a_crd_that_was_never_there_is_waited_for_quietly(
 
 
 @simulate()
-async def test_case_11_a_single_404_empties_nothing(sim: Sim) -> None:
-    """A server that is just starting may say so."""
+async def test_a_single_404_empties_nothing(sim: Sim) -> None:
+    """Replay 11: a server that is just starting may say so."""
     case = follow(sim, [page(pod("a"), version=10)], [api_error(404)], [Silence(1000)])
     await sim.until(lambda: len(case.api.watched) == 2)
     assert case.changes == ["ADDED a"]

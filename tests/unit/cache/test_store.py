@@ -5,12 +5,12 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.unit.cache.scripted import pod
 
 from konverge.cache.store import OWNER_INDEX, Change, ChangeType, Store, split, strip_managed_fields
 from konverge.model.meta import Key, resource_version
 from konverge.model.resource import Object, Pod
 from konverge.model.selectors import Selector
+from tests.unit.cache.scripted import pod
 
 ADDED, UPDATED, DELETED = ChangeType.ADDED, ChangeType.UPDATED, ChangeType.DELETED
 A = Key("ns", "a")
@@ -329,7 +329,7 @@ def test_a_transform_of_one_s_own_decides_what_is_held() -> None:
     assert store.get(A) == {"metadata": pod("a")["metadata"]}
 
 
-# Bad objects: replay case 10, as far as the cache goes
+# Bad objects: Replay 10, as far as the cache goes
 
 
 class Complaints:

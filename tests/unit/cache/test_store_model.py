@@ -7,11 +7,11 @@ any order; the reference looks at the history to say what may be held.
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.unit.cache.scripted import pod
 
 from konverge.cache.store import OWNER_INDEX, Change, ChangeType, Store
 from konverge.model.meta import Key, key_of, labels_of, owners_of, resource_version
 from konverge.model.resource import Object, Pod
+from tests.unit.cache.scripted import pod
 
 NAMES = st.sampled_from("abc")
 OWNERS = st.sampled_from(["", "u", "v"])

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+
 from tests.unit.host.running import Host, TinyApi
 
 StartHost = Callable[..., Awaitable[Host]]

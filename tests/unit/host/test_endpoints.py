@@ -5,7 +5,6 @@ import asyncio
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.unit.host.running import free_port, get
 
 from konverge.errors import ConfigError
 from konverge.host.endpoints import (
@@ -18,6 +17,7 @@ from konverge.host.endpoints import (
     parse_address,
     probe_routes,
 )
+from tests.unit.host.running import free_port, get
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
+
 from tests.unit.host.conftest import StartHost
 from tests.unit.host.running import TinyApi, eventually, free_port, get
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from tests.unit.kube.serving import FakeClock, NoJitter, ScriptedServer, serving, write_kubeconfig
 
 from konverge.kube import Client, connect
+from tests.unit.kube.serving import FakeClock, NoJitter, ScriptedServer, serving, write_kubeconfig
 
 
 class Connecting(Protocol):

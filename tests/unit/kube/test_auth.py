@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
-from tests.unit.kube.conftest import Connecting
-from tests.unit.kube.serving import FakeClock, Plugin, ScriptedServer, only_for, refuses, streams
 
 from konverge.errors import CredentialsError, Unauthorized
 from konverge.kube.auth import RENEWAL_PAUSE, REREAD_SECONDS, Credentials
 from konverge.kube.kubeconfig import InClusterSource
 from konverge.model.resource import ConfigMap
+from tests.unit.kube.conftest import Connecting
+from tests.unit.kube.serving import FakeClock, Plugin, ScriptedServer, only_for, refuses, streams
 
 ENVIRON = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -32,6 +32,7 @@ def plugin(tmp_path: Path) -> Plugin:
 async def test_many_requests_that_meet_a_401_share_one_run_of_the_plugin(
     server: ScriptedServer, connecting: Connecting, plugin: Plugin
 ) -> None:
+    """Replay 14: the token is no longer good, and the plugin had said nothing of its end."""
     client = await connecting(plugin.user)
     assert plugin.runs == 1
     plugin.token_file.write_text("second")
@@ -44,6 +45,7 @@ async def test_many_requests_that_meet_a_401_share_one_run_of_the_plugin(
 async def test_the_loop_goes_on_while_a_slow_plugin_runs(
     server: ScriptedServer, connecting: Connecting, plugin: Plugin
 ) -> None:
+    """Replay 14, the other half."""
     client = await connecting(plugin.user)
     plugin.token_file.write_text("second")
     server.answers(only_for("second"))

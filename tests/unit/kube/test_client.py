@@ -6,8 +6,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.unit.kube.conftest import Connecting
-from tests.unit.kube.serving import FakeClock, ScriptedServer, config_map, hangs_up, refuses, replies, says
 
 from konverge.errors import (
     ApiError,
@@ -24,6 +22,8 @@ from konverge.errors import (
 from konverge.kube import Client
 from konverge.model.resource import ConfigMap, Lease, Namespace, Node, Pod
 from konverge.ports import PatchType, Scope
+from tests.unit.kube.conftest import Connecting
+from tests.unit.kube.serving import FakeClock, ScriptedServer, config_map, hangs_up, refuses, replies, says
 
 OBJECT = config_map("a")
 UNAVAILABLE = refuses(503, "ServiceUnavailable")
@@ -189,11 +189,20 @@ async def test_a_redirect_is_not_followed(server: ScriptedServer, client: Client
     assert len(server.seen) == 1
 
 
+THROTTLED: dict[str, Any] = {
+    "LIST": lambda client: client.list(ConfigMap),
+    "PATCH": lambda client: client.patch(ConfigMap, "a", {"data": None}, "ns"),
+    "POST": lambda client: client.create(ConfigMap, OBJECT),
+}
+
+
+@pytest.mark.parametrize("verb", THROTTLED)
 async def test_a_throttled_request_waits_as_long_as_asked(
-    server: ScriptedServer, client: Client, clock: FakeClock
+    server: ScriptedServer, client: Client, clock: FakeClock, verb: str
 ) -> None:
+    """Replay 12: nothing was executed, so that even a create may be sent again."""
     server.answers(*[refuses(429, "TooManyRequests", headers={"Retry-After": "3"})] * 5, replies(OBJECT))
-    await client.create(ConfigMap, OBJECT)
+    await THROTTLED[verb](client)
     assert len(clock.slept) == 5
     assert all(seconds >= 3 for seconds in clock.slept)
 

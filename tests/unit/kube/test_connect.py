@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
-from tests.unit.kube.conftest import Connecting
-from tests.unit.kube.serving import ScriptedServer, hangs_up, refuses, replies
 
 from konverge.errors import ConnectionFailed, CredentialsError
+from tests.unit.kube.conftest import Connecting
+from tests.unit.kube.serving import ScriptedServer, hangs_up, refuses, replies
 
 HINT = f"{version('kubernetes')} is installed, and 36.0.0 sent no Authorization header"
 
@@ -29,6 +29,7 @@ async def test_a_user_that_the_server_knows_is_connected(server: ScriptedServer,
 async def test_credentials_that_get_lost_in_the_package_name_its_version(
     server: ScriptedServer, connecting: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Replay 17."""
     async def loses_the_token(self: Any) -> dict[str, Any]:
         return {}
 

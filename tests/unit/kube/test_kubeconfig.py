@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.kube.serving import Plugin, write_kubeconfig
 
 from konverge.errors import CredentialsError
 from konverge.kube import kubeconfig as module
 from konverge.kube.kubeconfig import InClusterSource, KubeconfigSource, find_source
+from tests.unit.kube.serving import Plugin, write_kubeconfig
 
 SERVER = "https://cluster.example:6443"
 

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from tests.unit.kube.serving import FakeClock, NoJitter
 
 from konverge.errors import ApiError, ConnectionFailed, KonvergeError, WriteBlocked
 from konverge.kube.retry import NeverSent, Retrier, RetryPolicy
+from tests.unit.kube.serving import FakeClock, NoJitter
 
 
 class Flaky:

@@ -9,14 +9,14 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.kube.conftest import Connecting
-from tests.unit.kube.serving import ScriptedServer, config_map, hangs_up, refuses, streams
 
 from konverge.errors import ConnectionFailed, Gone, ServerError, TooManyRequests
 from konverge.kube import Client
 from konverge.kube.watch import LineSplitter, read_events
 from konverge.model.resource import ConfigMap
 from konverge.ports import Scope, WatchEvent
+from tests.unit.kube.conftest import Connecting
+from tests.unit.kube.serving import ScriptedServer, config_map, hangs_up, refuses, streams
 
 
 def line(kind: str, obj: object) -> bytes:
@@ -131,6 +131,7 @@ async def test_a_connection_that_breaks_is_named(server: ScriptedServer, client:
 
 
 async def test_silence_without_an_end_is_taken_for_a_dead_connection(server: ScriptedServer, client: Client) -> None:
+    """Replay 3, on a socket."""
     released = asyncio.Event()
 
     async def silence(request: web.Request) -> None:

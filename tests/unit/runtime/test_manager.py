@@ -78,14 +78,13 @@ async def test_nothing_is_written_before_the_lease_though_the_caches_are_warm(si
     await world.create()
     world.start()
     await sim.clock.sleep(100)
-    assert manager.synced
-    assert not manager.leading
+    assert (manager.synced, manager.leading) == (True, False)
     assert len(world.caches.cache(world.resource)) == 1
     assert world.writes_of("one") == []
     assert ticker.log == []
     elector.elected.set()
     await sim.until(world.ready)
-    assert manager.leading
+    assert (manager.synced, manager.leading) == (True, True)
     assert ticker.log == ["start"]
 
 
