@@ -1,0 +1,268 @@
+"""The plugin framework: what a plugin may implement, what it is given, and what it answers.
+
+A plugin is a class that derives from one or more of the extension points below. The cycle calls them in this order:
+
+    QueueSort -> PreFilter -> Filter -> PreScore -> Score -> normalize -> Reserve -> Bind
+
+A plugin author writes the per-node methods `filter` and `score`. `filter_batch` and `score_batch` judge many nodes at
+once from the snapshot's columns; their default loops over the per-node methods, and the built-in plugins replace it.
+Plugins are pure: no clock, no chance, no I/O, save for Bind.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from konverge.ports import Writer
+from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.events import ANY_EVENT, ClusterEvent
+from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.snapshot import Snapshot
+
+MAX_SCORE: Final = 100
+"""Scores are integers from 0 to this, after normalising and before weighting."""
+
+T = TypeVar("T")
+
+
+class Code(Enum):
+    """What a plugin answers."""
+
+    SUCCESS = "success"
+    UNSCHEDULABLE = "unschedulable"
+    """Not here now; removing pods could help."""
+    UNRESOLVABLE = "unresolvable"
+    """Not here, and removing pods would not help."""
+    WAIT = "wait"
+    """Not decided yet; only Permit plugins may say so."""
+    SKIP = "skip"
+    """Nothing to do for this pod: from PreFilter and PreScore, leave the plugin out; from Bind, ask the next."""
+    ERROR = "error"
+    """Something went wrong; the pod is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer with its reasons, in the words that the pod's event and condition show."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it says that the pod does not fit."""
+        return self.code in {Code.UNSCHEDULABLE, Code.UNRESOLVABLE}
+
+
+SUCCESS: Final = Verdict(Code.SUCCESS)
+SKIP: Final = Verdict(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Verdict:
+    """It does not fit now, but could if pods left."""
+    return Verdict(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Verdict:
+    """It does not fit, whatever pods leave."""
+    return Verdict(Code.UNRESOLVABLE, reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchVerdict:
+    """What a filter says of many nodes: for each reason which of the rows it rejects, and which for good.
+
+    Every mask is as long as the rows that were asked about. A row may have several reasons.
+    """
+
+    reasons: Mapping[str, BoolArray]
+    unresolvable: BoolArray | None = None
+    """None: none of them."""
+
+    def rejected(self, count: int) -> BoolArray:
+        """Which of the `count` rows are rejected, for whatever reason."""
+        result = np.zeros(count, dtype=np.bool_)
+        for mask in self.reasons.values():
+            result |= mask
+        return result
+
+
+ALL_PASS: Final = BatchVerdict({})
+
+
+class CycleState:
+    """What plugins keep for themselves between the extension points of one attempt: one value of each type."""
+
+    def __init__(self) -> None:
+        self._values: dict[type, Any] = {}
+
+    def write(self, value: object) -> None:
+        """Keep `value` under its type."""
+        self._values[type(value)] = value
+
+    def read(self, kind: type[T]) -> T | None:
+        """The value of that type, if one was written."""
+        return self._values.get(kind)
+
+
+class PluginArgs(BaseModel):
+    """The base of a plugin's arguments: camelCase outside, snake_case here; unknown fields are refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a plugin may use of the scheduler."""
+
+    writer: Writer
+
+
+class Plugin(ABC):
+    """The base of all extension points."""
+
+    name: ClassVar[str]
+    """How profiles, policies and messages call it."""
+    Args: ClassVar[type[PluginArgs]] = PluginArgs
+    """The model of its arguments."""
+    events: ClassVar[frozenset[ClusterEvent]] = ANY_EVENT
+    """What may make a pod fit that this plugin rejected; such a pod is not tried again before one happens."""
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:  # noqa: B027 - most plugins take neither
+        """Take the validated `Args`; called anew whenever a profile changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPod:
+    """A pod's place in the queue, as a QueueSort plugin sees it: `since` is when it was queued, monotonic seconds."""
+
+    pod: PodInfo
+    since: float
+
+
+class QueueSort(Plugin):
+    """Orders the pods that wait. All profiles of a scheduler use the same."""
+
+    @abstractmethod
+    def sort_key(self, queued: QueuedPod, /) -> tuple[Any, ...]:
+        """The pod with the smallest key goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """A PreFilter's answer; `node_names` narrows the search to these nodes (None: any)."""
+
+    verdict: Verdict = SUCCESS
+    node_names: frozenset[str] | None = None
+
+
+class PreFilter(Plugin):
+    """Looks at the pod once, before any node."""
+
+    @abstractmethod
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
+        """Success, skip (leave this plugin's `filter` out), or a rejection of the pod as a whole."""
+
+
+class Filter(Plugin):
+    """Says whether a pod fits a node."""
+
+    @abstractmethod
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
+        """Success or a rejection with its reasons."""
+
+    def filter_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
+        """The same for many nodes at once."""
+        reasons: dict[str, BoolArray] = {}
+        final = np.zeros(len(rows), dtype=np.bool_)
+        for index, node in enumerate(snapshot.nodes(rows)):
+            verdict = self.filter(state, pod, node)
+            if verdict.code is Code.SUCCESS:
+                continue
+            if not verdict.rejected:
+                raise ValueError(f"filter answered {verdict.code.value} for node {node.name}: {_text(verdict)}")
+            final[index] = verdict.code is Code.UNRESOLVABLE
+            for reason in verdict.reasons or ("node(s) were rejected without a reason",):
+                reasons.setdefault(reason, np.zeros(len(rows), dtype=np.bool_))[index] = True
+        return BatchVerdict(reasons, final)
+
+
+class PreScore(Plugin):
+    """Looks at the pod once, before any node is scored."""
+
+    @abstractmethod
+    def pre_score(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Verdict:
+        """Success, or skip: leave this plugin's `score` out."""
+
+
+class Score(Plugin):
+    """Ranks the nodes that a pod fits."""
+
+    @abstractmethod
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
+        """Any number that `normalize` brings to 0-100."""
+
+    def score_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> IntArray:
+        """The same for many nodes at once."""
+        return np.array([self.score(state, pod, node) for node in snapshot.nodes(rows)], dtype=np.int64)
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: IntArray, /) -> IntArray:  # noqa: ARG002 - for overriding
+        """Bring the scores of all nodes to 0-100, higher is better. As it stands: they are so already."""
+        return scores
+
+
+class Reserve(Plugin):
+    """Keeps books on what a pod was promised on its node."""
+
+    @abstractmethod
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str, /) -> Verdict:
+        """Note that the pod goes there."""
+
+    @abstractmethod
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str, /) -> None:
+        """Undo `reserve`. Called on any failure after it, also where this plugin's own `reserve` never ran."""
+
+
+class Bind(Plugin):
+    """Tells the API server."""
+
+    @abstractmethod
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str, /) -> Verdict:
+        """Success; skip to leave it to the next Bind plugin. Raises: what the write raises."""
+
+
+class Point(Enum):
+    """The extension points, as a profile names them."""
+
+    MULTI_POINT = "multiPoint"
+    """All the points that a plugin implements."""
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    BIND = "bind"
+
+
+INTERFACES: Final[Mapping[Point, type[Plugin]]] = {
+    Point.QUEUE_SORT: QueueSort,
+    Point.PRE_FILTER: PreFilter,
+    Point.FILTER: Filter,
+    Point.PRE_SCORE: PreScore,
+    Point.SCORE: Score,
+    Point.RESERVE: Reserve,
+    Point.BIND: Bind,
+}
+"""What a plugin derives from to be called at a point."""
+
+
+def _text(verdict: Verdict) -> str:
+    return ", ".join(verdict.reasons) or "no reason given"

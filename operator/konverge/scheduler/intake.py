@@ -1,0 +1,86 @@
+"""From the caches into the scheduler: what a change of a pod or a node means for the snapshot, the queue and the books.
+
+A pod is in one of three hands: it waits in the queue, it is assumed (in both: on its node in the snapshot, handed out by
+the queue), or it is placed in the snapshot. Only this module and the outcomes of attempts move it.
+"""
+
+from collections.abc import Callable
+
+from konverge.cache.store import Change, ChangeType
+from konverge.model.resource import Object
+from konverge.scheduler.events import ClusterEvent, node_events, shrunk
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.queue import SchedulingQueue
+from konverge.scheduler.snapshot import Snapshot
+from konverge.scheduler.stats import Ledger
+
+
+class Intake:
+    """The subscribers of the two caches."""
+
+    def __init__(
+        self, snapshot: Snapshot, queue: SchedulingQueue, ledger: Ledger, is_ours: Callable[[str], bool]
+    ) -> None:
+        """`is_ours` says whether a profile has that `schedulerName`."""
+        self._snapshot, self._queue, self._ledger, self._is_ours = snapshot, queue, ledger, is_ours
+
+    def on_node(self, change: Change) -> None:
+        """A node came, changed or went."""
+        if change.new is None:
+            self._snapshot.remove_node(change.key.name)
+            return
+        self._snapshot.set_node(change.new)
+        if change.type is ChangeType.ADDED or change.old is None:
+            self._queue.notify([ClusterEvent.NODE_ADDED])
+        else:
+            self._queue.notify(node_events(change.old, change.new))
+
+    def on_pod(self, change: Change) -> None:
+        """A pod came, changed or went. One made anew under the same name is another pod."""
+        old, new = _info(change.old), _info(change.new)
+        if old is not None and (new is None or new.uid != old.uid):
+            self._gone(old)
+        if new is not None:
+            self.see(new)
+
+    def see(self, pod: PodInfo) -> None:
+        """Put a pod where this version of it belongs."""
+        self._ledger.see(pod)
+        if pod.finished:
+            self._queue.discard(pod.uid)
+            self._leave(pod.uid)
+        elif pod.node_name:
+            self._queue.discard(pod.uid)
+            self._place(pod)
+        elif self._snapshot.is_assumed(pod.uid) and not pod.deleting:
+            if pod.uid in self._queue:
+                self._queue.put(pod)
+        elif pod.waiting and self._is_ours(pod.scheduler_name):
+            self._queue.put(pod)
+        else:
+            # Deleted while on its way to a node: the server refuses the bind from now on.
+            self._queue.discard(pod.uid)
+            self._leave(pod.uid)
+
+    def _place(self, pod: PodInfo) -> None:
+        before, node_name = self._snapshot.pod(pod.uid), self._snapshot.node_of(pod.uid)
+        self._snapshot.place(pod)
+        if before is None:
+            return
+        if node_name != pod.node_name:
+            self._queue.notify([ClusterEvent.POD_GONE])
+        elif shrunk(before, pod):
+            self._queue.notify([ClusterEvent.POD_SHRUNK])
+
+    def _gone(self, pod: PodInfo) -> None:
+        self._ledger.gone(pod.uid)
+        self._queue.discard(pod.uid)
+        self._leave(pod.uid)
+
+    def _leave(self, uid: str) -> None:
+        if self._snapshot.forget(uid):
+            self._queue.notify([ClusterEvent.POD_GONE])
+
+
+def _info(raw: Object | None) -> PodInfo | None:
+    return None if raw is None else PodInfo(raw)

@@ -1,0 +1,141 @@
+"""NodeAffinity: the pod's nodeSelector and required node affinity must match; preferred terms add their weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import eq
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.framework import (
+    ALL_PASS,
+    SKIP,
+    SUCCESS,
+    BatchVerdict,
+    CycleState,
+    Filter,
+    PreFilter,
+    PreFilterResult,
+    PreScore,
+    Score,
+    Verdict,
+    unresolvable,
+)
+from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.plugins.node_selector import Term, parse_terms
+from konverge.scheduler.plugins.normalizing import share_of_largest
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.snapshot import Snapshot
+
+NO_MATCH: Final = "node(s) didn't match Pod's node affinity/selector"
+CONFLICT: Final = "pod affinity terms conflict"
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """`labels` and, unless None, any of `terms`."""
+
+    labels: Mapping[str, str]
+    terms: tuple[Term, ...] | None
+
+    @classmethod
+    def of(cls, pod: PodInfo) -> "_Required":
+        required = pod.node_affinity.get(_REQUIRED)
+        terms = None if required is None else parse_terms(required.get("nodeSelectorTerms") or ())
+        return cls(pod.node_selector, terms)
+
+    def matches(self, node: NodeInfo) -> bool:
+        if any(node.labels.get(key) != value for key, value in self.labels.items()):
+            return False
+        return self.terms is None or any(term.matches(node) for term in self.terms)
+
+    def matches_rows(self, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+        result = np.ones(len(rows), dtype=np.bool_)
+        for key, wanted in self.labels.items():
+            result &= snapshot.label(key).judge_bool(rows, partial(eq, wanted))
+        if self.terms is not None:
+            any_term = np.zeros(len(rows), dtype=np.bool_)
+            for term in self.terms:
+                any_term |= term.matches_rows(snapshot, rows)
+            result &= any_term
+        return result
+
+    def node_names(self) -> frozenset[str] | None:
+        """The only nodes that could match, where every term says so by `metadata.name`; None: any."""
+        if not self.terms:
+            return None
+        named = [term.node_names for term in self.terms]
+        return None if None in named else frozenset().union(*(names for names in named if names is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    weighted: tuple[tuple[int, Term], ...]
+
+    @classmethod
+    def of(cls, pod: PodInfo) -> "_Preferred":
+        entries: list[Mapping[str, Any]] = pod.node_affinity.get(_PREFERRED) or []
+        return cls(
+            tuple(
+                (entry["weight"], term)
+                for entry in entries
+                if entry.get("weight")
+                for term in parse_terms([entry.get("preference") or {}])
+            )
+        )
+
+
+class NodeAffinity(PreFilter, Filter, PreScore, Score):
+    """See the module."""
+
+    name: ClassVar[str] = "NodeAffinity"
+    events = frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABEL})
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
+        """Skip a pod that asks for nothing; narrow the search where the terms name nodes."""
+        required = _Required.of(pod)
+        if not required.labels and required.terms is None:
+            return PreFilterResult(SKIP)
+        state.write(required)
+        names = required.node_names()
+        if names is not None and not names:
+            return PreFilterResult(unresolvable(CONFLICT))
+        return PreFilterResult(node_names=names)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
+        """Unresolvable where nodeSelector or affinity do not match."""
+        return SUCCESS if (state.read(_Required) or _Required.of(pod)).matches(node) else unresolvable(NO_MATCH)
+
+    def filter_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
+        """The same over the label columns."""
+        mismatch = ~(state.read(_Required) or _Required.of(pod)).matches_rows(snapshot, rows)
+        return BatchVerdict({NO_MATCH: mismatch}, mismatch) if mismatch.any() else ALL_PASS
+
+    def pre_score(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, _rows: IntArray, /) -> Verdict:
+        """Skip a pod that prefers nothing."""
+        preferred = _Preferred.of(pod)
+        state.write(preferred)
+        return SUCCESS if preferred.weighted else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
+        """The sum of the weights of the preferred terms that match."""
+        preferred = state.read(_Preferred) or _Preferred.of(pod)
+        return sum(weight for weight, term in preferred.weighted if term.matches(node))
+
+    def score_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> IntArray:
+        """The same over the label columns."""
+        preferred = state.read(_Preferred) or _Preferred.of(pod)
+        scores = np.zeros(len(rows), dtype=np.int64)
+        for weight, term in preferred.weighted:
+            scores += weight * term.matches_rows(snapshot, rows)
+        return scores
+
+    def normalize(self, _state: CycleState, _pod: PodInfo, scores: IntArray, /) -> IntArray:
+        """The largest sum is 100."""
+        return share_of_largest(scores)

@@ -1,0 +1,61 @@
+"""TaintToleration: a node's NoSchedule and NoExecute taints must be tolerated; PreferNoSchedule ones count against it."""
+
+from typing import ClassVar, Final
+
+from konverge.scheduler.columns import IntArray
+from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.framework import (
+    ALL_PASS,
+    SUCCESS,
+    BatchVerdict,
+    CycleState,
+    Filter,
+    Score,
+    Verdict,
+    unresolvable,
+)
+from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.plugins.normalizing import share_of_largest
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.snapshot import Snapshot
+from konverge.scheduler.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, tolerated
+
+UNTOLERATED: Final = "node(s) had untolerated taint(s)"
+
+Taints = tuple[Taint, ...]
+
+
+class TaintToleration(Filter, Score):
+    """See the module."""
+
+    name: ClassVar[str] = "TaintToleration"
+    events = frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_TAINT})
+
+    def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
+        """Unresolvable when a taint that forbids scheduling is not tolerated."""
+        return unresolvable(UNTOLERATED) if _forbidden(pod, node.taints) else SUCCESS
+
+    def filter_batch(self, _state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
+        """The same, judged once a distinct set of taints."""
+        forbidden = snapshot.taints.judge_bool(rows, lambda taints: _forbidden(pod, taints))
+        return BatchVerdict({UNTOLERATED: forbidden}, forbidden) if forbidden.any() else ALL_PASS
+
+    def score(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
+        """The number of PreferNoSchedule taints that are not tolerated."""
+        return _disliked(pod, node.taints)
+
+    def score_batch(self, _state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> IntArray:
+        """The same, judged once a distinct set of taints."""
+        return snapshot.taints.judge_int(rows, lambda taints: _disliked(pod, taints))
+
+    def normalize(self, _state: CycleState, _pod: PodInfo, scores: IntArray, /) -> IntArray:
+        """Fewest is best."""
+        return share_of_largest(scores, reverse=True)
+
+
+def _forbidden(pod: PodInfo, taints: Taints) -> bool:
+    return any(taint.effect in {NO_SCHEDULE, NO_EXECUTE} and not tolerated(taint, pod.tolerations) for taint in taints)
+
+
+def _disliked(pod: PodInfo, taints: Taints) -> int:
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, pod.tolerations) for taint in taints)

@@ -1,0 +1,210 @@
+"""The queue: who is tried next, who waits, and what ends the wait."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.framework import QueuedPod
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.queue import Place, SchedulingQueue
+from konverge.testing.sim import Sim, simulate
+from tests.unit.scheduler.clusters import pod
+
+
+def info(name: str, **options: Any) -> PodInfo:
+    return PodInfo(pod(name, **options))
+
+
+def priority_first(queued: QueuedPod) -> tuple[Any, ...]:
+    return (-queued.pod.priority, queued.since)
+
+
+def queue_of(
+    sim: Sim, *pods: PodInfo, helps: Callable[[str, ClusterEvent], bool] = lambda _plugin, _event: True
+) -> SchedulingQueue:
+    queue = SchedulingQueue(sim.clock, priority_first, helps)
+    for each in pods:
+        queue.put(each)
+    return queue
+
+
+def sizes(queue: SchedulingQueue) -> tuple[int, int, int]:
+    return (queue.sizes[Place.ACTIVE], queue.sizes[Place.BACKOFF], queue.sizes[Place.UNSCHEDULABLE])
+
+
+@simulate()
+async def test_priority_decides_then_time(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b", priority=9))
+    await asyncio.sleep(1)
+    queue.put(info("c"))
+    queue.put(info("d", priority=9))
+    assert [(await queue.pop()).pod.name for _ in range(4)] == ["b", "d", "a", "c"]
+
+
+@simulate()
+async def test_pop_waits_for_a_pod(sim: Sim) -> None:
+    queue = queue_of(sim)
+    popped = sim.spawn(queue.pop())
+    await asyncio.sleep(5)
+    assert not popped.done()
+    queue.put(info("a"))
+    assert (await popped).pod.name == "a"
+
+
+@simulate()
+async def test_a_pop_that_is_cancelled_loses_nothing(sim: Sim) -> None:
+    queue = queue_of(sim)
+    popped = asyncio.ensure_future(queue.pop())
+    await asyncio.sleep(1)
+    popped.cancel()
+    await asyncio.wait([popped])
+    queue.put(info("a"))
+    assert (await queue.pop()).pod.name == "a"
+
+
+@simulate()
+async def test_failures_back_off_from_one_second_doubling_to_ten(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    waiting, waits = await queue.pop(), []
+    for _ in range(6):
+        queue.return_failed(waiting)
+        started = sim.time
+        waiting = await queue.pop()
+        waits.append(round(sim.time - started, 3))
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+@simulate()
+async def test_an_event_that_may_help_wakes_a_pod_and_another_does_not(sim: Sim) -> None:
+    def helps(plugin: str, event: ClusterEvent) -> bool:
+        return (plugin, event) == ("Fit", ClusterEvent.POD_GONE)
+
+    queue = queue_of(sim, info("fit"), info("taint"), helps=helps)
+    for plugins in (["Fit", "Other"], ["Taint"]):
+        queue.return_unschedulable(await queue.pop(), plugins)
+    await asyncio.sleep(1)
+    queue.notify([ClusterEvent.NODE_ADDED])
+    assert sizes(queue) == (0, 0, 2)
+    queue.notify([ClusterEvent.NODE_ADDED, ClusterEvent.POD_GONE])
+    assert sizes(queue) == (1, 0, 1)
+    assert (await queue.pop()).pod.name == "fit"
+
+
+@simulate()
+async def test_a_pod_that_nobody_knows_how_to_help_is_woken_by_anything(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), helps=lambda _plugin, _event: False)
+    queue.return_unschedulable(await queue.pop(), [])
+    await asyncio.sleep(1)
+    queue.notify([ClusterEvent.NODE_LABEL])
+    assert sizes(queue) == (1, 0, 0)
+
+
+@simulate()
+async def test_an_event_does_not_cut_the_backoff_short(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    queue.notify([ClusterEvent.NODE_ADDED])
+    assert sizes(queue) == (0, 1, 0)
+    started = sim.time
+    await queue.pop()
+    assert round(sim.time - started, 3) == 1
+
+
+@simulate()
+async def test_after_five_minutes_an_unschedulable_pod_is_tried_anyway(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"))
+    for _ in range(2):
+        queue.return_unschedulable(await queue.pop(), ["Fit"])
+        await asyncio.sleep(10)
+    assert [((await queue.pop()).pod.name, round(sim.time)) for _ in range(2)] == [("a", 300), ("b", 310)]
+
+
+@simulate()
+async def test_a_version_that_asks_the_same_wakes_nothing_and_one_that_asks_less_does(sim: Sim) -> None:
+    queue = queue_of(sim, info("a", cpu="2"))
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    await asyncio.sleep(1)
+    queue.put(info("a", cpu="2", status={"phase": "Pending"}))
+    assert sizes(queue) == (0, 0, 1)
+    queue.put(info("a", cpu="1"))
+    assert sizes(queue) == (1, 0, 0)
+    assert (await queue.pop()).pod.requests.amounts == {"cpu": 1000}
+
+
+@simulate()
+async def test_an_active_pod_that_changes_is_sorted_anew(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"))
+    queue.put(info("b", priority=5))
+    assert [(await queue.pop()).pod.name for _ in range(2)] == ["b", "a"]
+
+
+@simulate()
+async def test_a_changed_pod_in_backoff_stays_there(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    queue.return_failed(await queue.pop())
+    queue.put(info("a", cpu="1"))
+    assert sizes(queue) == (0, 1, 0)
+
+
+@simulate()
+async def test_a_pod_that_is_handed_out_is_not_handed_out_twice(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    waiting = await queue.pop()
+    queue.put(info("a", cpu="1"))
+    queue.notify([ClusterEvent.NODE_ADDED])
+    queue.retry_now(lambda _: True)
+    assert sizes(queue) == (0, 0, 0)
+    assert "a" in queue
+    assert waiting.pod.requests.amounts == {"cpu": 1000}
+
+
+@simulate()
+async def test_a_discarded_pod_is_gone_wherever_it_was(sim: Sim) -> None:
+    queue = queue_of(sim, info("backoff"), info("stuck"), info("out"), info("active"))
+    queue.return_failed(await queue.pop())
+    queue.return_unschedulable(await queue.pop(), [])
+    await queue.pop()
+    assert sizes(queue) == (1, 1, 1)
+    for name in ("active", "out", "backoff", "stuck", "unknown"):
+        queue.discard(name)
+    assert (len(queue), sizes(queue)) == (0, (0, 0, 0))
+    await asyncio.sleep(1000)
+    queue.put(info("next"))
+    assert (await queue.pop()).pod.name == "next"
+
+
+@simulate()
+async def test_a_pod_that_left_while_it_was_tried_does_not_come_back(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"))
+    first, second = await queue.pop(), await queue.pop()
+    queue.discard("a")
+    queue.put(info("a"))  # another pod under the same uid cannot be, but a profile that was removed and set again can
+    queue.discard("b")
+    queue.return_failed(first)
+    queue.return_unschedulable(second, ["Fit"])
+    assert sizes(queue) == (1, 0, 0)
+
+
+@simulate()
+async def test_retry_now_ends_every_wait_of_the_pods_it_picks(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"), info("c"))
+    queue.return_failed(await queue.pop())
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    queue.return_failed(await queue.pop())
+    queue.retry_now(lambda each: each.name != "c")
+    assert sizes(queue) == (2, 1, 0)
+
+
+@simulate()
+async def test_another_order_holds_for_the_pods_that_wait_already(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"), info("c"))
+    queue.sort_by(lambda queued: (-ord(queued.pod.name),))
+    assert [(await queue.pop()).pod.name for _ in range(3)] == ["c", "b", "a"]
+
+
+@simulate()
+async def test_discard_all_takes_out_the_pods_it_picks(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b", scheduler="other"))
+    queue.discard_all(lambda each: each.scheduler_name == "other")
+    assert len(queue) == 1
