@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from konverge.model.custom import Column, CustomResource, Part, Rule, Scale, Spec, Status
     from konverge.model.fields import Cel, Duration, Immutable, ListMap, Quantity
     from konverge.model.meta import Key
+    from konverge.model.rbac import Access
     from konverge.model.resource import (
         ConfigMap,
         CronJob,
@@ -40,8 +41,23 @@ if TYPE_CHECKING:
     from konverge.model.selectors import Selector
     from konverge.model.states import Phase
     from konverge.runtime.context import Context
-    from konverge.runtime.reconciler import Reconciler, Watch, watch
+    from konverge.runtime.declare import Watch, by_index, index, read, watch
+    from konverge.runtime.dependents import Dependent
+    from konverge.runtime.diff import Difference
+    from konverge.runtime.predicates import (
+        Predicate,
+        all_of,
+        annotations_changed,
+        any_of,
+        changed,
+        generation_changed,
+        labels_changed,
+        not_,
+    )
+    from konverge.runtime.reconciler import Reconciler
     from konverge.runtime.result import Result
+    from konverge.runtime.rollout import Children, DependentReconciler
+    from konverge.runtime.sparse import Desired
 
 __version__: Final = "0.1.0"
 
@@ -51,6 +67,7 @@ _WHERE: Final = {
     "konverge.model.custom": ("Column", "CustomResource", "Part", "Rule", "Scale", "Spec", "Status"),
     "konverge.model.fields": ("Cel", "Duration", "Immutable", "ListMap", "Quantity"),
     "konverge.model.meta": ("Key",),
+    "konverge.model.rbac": ("Access",),
     "konverge.model.resource": (
         "ConfigMap", "CronJob", "DaemonSet", "Deployment", "Ingress", "Job", "Lease", "Namespace", "NetworkPolicy",
         "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "ReplicaSet",
@@ -59,14 +76,24 @@ _WHERE: Final = {
     "konverge.model.selectors": ("Selector",),
     "konverge.model.states": ("Phase",),
     "konverge.runtime.context": ("Context",),
-    "konverge.runtime.reconciler": ("Reconciler", "Watch", "watch"),
+    "konverge.runtime.declare": ("Watch", "by_index", "index", "read", "watch"),
+    "konverge.runtime.dependents": ("Dependent",),
+    "konverge.runtime.diff": ("Difference",),
+    "konverge.runtime.predicates": (
+        "Predicate", "all_of", "annotations_changed", "any_of", "changed", "generation_changed", "labels_changed", "not_",
+    ),
+    "konverge.runtime.reconciler": ("Reconciler",),
     "konverge.runtime.result": ("Result",),
+    "konverge.runtime.rollout": ("Children", "DependentReconciler"),
+    "konverge.runtime.sparse": ("Desired",),
 }  # fmt: skip
 # A type checker reads __all__ as it stands; a test holds it to _WHERE.
 _MODULES: Final = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "Access",
     "Cel",
+    "Children",
     "Column",
     "ConfigError",
     "ConfigMap",
@@ -74,7 +101,11 @@ __all__ = [
     "CronJob",
     "CustomResource",
     "DaemonSet",
+    "Dependent",
+    "DependentReconciler",
     "Deployment",
+    "Desired",
+    "Difference",
     "Duration",
     "Immutable",
     "Ingress",
@@ -93,6 +124,7 @@ __all__ = [
     "Phase",
     "Pod",
     "PodDisruptionBudget",
+    "Predicate",
     "Quantity",
     "Reconciler",
     "ReplicaSet",
@@ -115,6 +147,16 @@ __all__ = [
     "Terminal",
     "Watch",
     "__version__",
+    "all_of",
+    "annotations_changed",
+    "any_of",
+    "by_index",
+    "changed",
+    "generation_changed",
+    "index",
+    "labels_changed",
+    "not_",
+    "read",
     "watch",
 ]  # fmt: skip
 

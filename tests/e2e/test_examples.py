@@ -8,15 +8,22 @@ from konverge.testing import Cluster
 from tests.e2e.kubectl import Kubectl, until
 from tests.e2e.operator_process import OperatorProcess
 
-WEB = Path(__file__).parents[2] / "examples" / "web.py"
-TARGET = "webs.demo.dev/shop"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WEB, DEPENDENTS = EXAMPLES / "web.py", EXAMPLES / "dependents.py"
+TARGET, SITE = "webs.demo.dev/shop", "sites.demo.dev/home"
+
+
+def install_crds(cluster: Cluster, example: Path, directory: Path, name: str) -> None:
+    """As the README says it."""
+    command = [sys.executable, "-m", "konverge", "crds", str(example), "--dir", str(directory / "crds")]
+    subprocess.run(command, check=True)
+    cluster.kubectl("apply", "--server-side", "-f", str(directory / "crds"))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}")
 
 
 def test_web_is_a_whole_operator_in_under_forty_lines(cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> None:
     assert len(WEB.read_text().splitlines()) < 40
-    subprocess.run([sys.executable, "-m", "konverge", "crds", str(WEB), "--dir", str(tmp_path / "crds")], check=True)
-    cluster.kubectl("apply", "--server-side", "-f", str(tmp_path / "crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/webs.demo.dev")
+    install_crds(cluster, WEB, tmp_path, "webs.demo.dev")
 
     with OperatorProcess(cluster, tmp_path / "log", str(WEB)) as operator:
         kubectl.apply(
@@ -38,4 +45,37 @@ def test_web_is_a_whole_operator_in_under_forty_lines(cluster: Cluster, kubectl:
         until(lambda: kubectl.get("service/shop"), "the Service again")
         kubectl("delete", TARGET)
         until(lambda: kubectl.get("deployment/shop") is None, "the Deployment's collection")
+        assert operator.alive
+
+
+def test_dependents_are_declared_in_under_sixty_lines(cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> None:
+    assert len(DEPENDENTS.read_text().splitlines()) < 60
+    install_crds(cluster, DEPENDENTS, tmp_path, "sites.demo.dev")
+
+    with OperatorProcess(cluster, tmp_path / "log", str(DEPENDENTS)) as operator:
+        kubectl.apply(
+            {
+                "apiVersion": "demo.dev/v1",
+                "kind": "Site",
+                "metadata": {"name": "home"},
+                "spec": {"html": "<h1>Hello</h1>", "replicas": 2},
+            }
+        )
+        kubectl.wait_ready(SITE)
+        assert kubectl.get(SITE)["status"]["available"] == 2
+        made = [kubectl.get(f"{kind}/home")["metadata"] for kind in ("configmap", "deployment", "service", "pdb")]
+        assert all(each["ownerReferences"][0]["kind"] == "Site" for each in made)
+        reasons = [
+            event["reason"] for event in kubectl.list("events.events.k8s.io") if "Site" in str(event["regarding"])
+        ]
+        assert reasons.count("Created") == 4
+
+        kubectl.edit(SITE, replicas=1)
+        until(lambda: kubectl.get("pdb/home") is None, "the budget's deletion")
+        kubectl.wait_ready(SITE)
+        assert kubectl.get("deployment/home")["spec"]["replicas"] == 1
+        kubectl("delete", "configmap/home")
+        until(lambda: kubectl.get("configmap/home"), "the page again")
+        kubectl("delete", SITE)
+        until(lambda: kubectl.get("deployment/home") is None, "the Deployment's collection")
         assert operator.alive

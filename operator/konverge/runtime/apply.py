@@ -1,30 +1,37 @@
-"""Desired children in, server-side applies out: only what differs is sent, and nobody else's child is taken.
+"""Desired children in, server-side applies out: only what differs is sent, and nobody else's child is taken (`adopt`).
 
 A child carries a hash of what was last applied. It is skipped when the hash is that of what is desired now and the live
 object still holds it: so a field that is no longer desired is noticed (the hash moves), drift is noticed (the object no
 longer holds it), and neither a restart nor the server's rewriting of values causes a write.
 """
 
+import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel
 
 from konverge.cache.informer import Caches
-from konverge.errors import AlreadyExists, NotController, NotFound
+from konverge.cache.store import OWNER_INDEX
+from konverge.errors import AlreadyExists, Conflict, Invalid, NotFound
 from konverge.model import meta
 from konverge.model.meta import Key
 from konverge.model.resource import Object, ResourceType
 from konverge.ports import Api
+from konverge.runtime.adopt import MANAGED_BY_LABEL, check_ours, check_place, made_by
 from konverge.runtime.compare import holds, projection
+from konverge.runtime.diff import HASH_ANNOTATION, Difference, differences
 from konverge.runtime.echo import OwnWrites, of_a_child
+from konverge.runtime.sparse import Desired, as_stored, sparse
 
-HASH_ANNOTATION: Final = "konverge.dev/desired-hash"
-MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+logger = logging.getLogger(__name__)
+
+Keys = list[Key]
+Differences = list[Difference]
+
 REMEMBERED: Final = 4096
 """How many children are remembered whose live form differs from the desired one by the server's rewriting."""
 
@@ -45,7 +52,7 @@ class Applier:
         owner: Object,
         resource: ResourceType,
         name: str,
-        desired: Mapping[str, Any] | BaseModel,
+        desired: Desired,
         namespace: str | None,
     ) -> Object:
         """Make the child hold `desired`; see `Context.apply`."""
@@ -53,20 +60,57 @@ class Applier:
         key = Key(namespace or "", name)
         live = self._caches.cache(resource).get(key)
         if live is not None:
-            self._check_ours(owner, resource, live)
-            if self._settled(resource, key, live, wanted):
+            check_ours(owner, resource, live, self.field_manager)
+            if meta.is_deleting(live) or self._settled(resource, key, live, wanted):
                 return live
-        write = self._api.apply(resource, name, wanted, namespace, field_manager=self.field_manager)
+        write = self._write(owner, resource, name, wanted, namespace, known=live is not None)
         applied = await self._send(owner, resource, key, write)
         self._remember(resource, key, applied, wanted)
+        if logger.isEnabledFor(logging.DEBUG):
+            told = ", ".join(map(str, differences(resource, live, applied))) if live is not None else "created"
+            logger.debug("applied %s %s: %s", resource.kind, key, told or "nothing changed")
         return applied
+
+    async def _write(
+        self, owner: Object, resource: ResourceType, name: str, wanted: Object, namespace: str | None, *, known: bool
+    ) -> Object:
+        """Apply. What the cache does not show may be there all the same, and another's: so that is not forced at first."""
+        apply = partial(self._api.apply, resource, name, wanted, namespace, field_manager=self.field_manager)
+        if known:
+            return await apply()
+        try:
+            return await apply(force=False)
+        except (Conflict, Invalid):
+            live = await self._read(resource, name, namespace)
+            if live is None:
+                raise
+            check_ours(owner, resource, live, self.field_manager)
+        return await apply()
+
+    async def diff(
+        self, owner: Object, resource: ResourceType, name: str, desired: Desired, namespace: str | None
+    ) -> Differences:
+        """What `apply` would change, as the server says; see `Context.diff`."""
+        wanted = self._complete(owner, resource, name, desired, namespace)
+        live = await self._read(resource, name, namespace)
+        if live is not None:
+            check_ours(owner, resource, live, self.field_manager)
+        then = await self._api.apply(resource, name, wanted, namespace, field_manager=self.field_manager, dry_run=True)
+        return differences(resource, live, then)
+
+    async def _read(self, resource: ResourceType, name: str, namespace: str | None) -> Object | None:
+        """Past the cache: what others did meanwhile would look like a change of ours."""
+        try:
+            return await self._api.get(resource, name, namespace)
+        except NotFound:
+            return None
 
     async def create_once(
         self,
         owner: Object,
         resource: ResourceType,
         name: str,
-        desired: Mapping[str, Any] | BaseModel,
+        desired: Desired,
         namespace: str | None,
     ) -> Object:
         """Create the child unless it is there; see `Context.create_once`."""
@@ -75,7 +119,7 @@ class Applier:
         if live is None:
             wanted = self._complete(owner, resource, name, desired, namespace)
             live = await self._send(owner, resource, key, self._create(resource, name, wanted, namespace))
-        self._check_ours(owner, resource, live)
+        check_ours(owner, resource, live, self.field_manager)
         return live
 
     async def _create(self, resource: ResourceType, name: str, wanted: Object, namespace: str | None) -> Object:
@@ -86,15 +130,29 @@ class Applier:
 
     async def delete(self, owner: Object, resource: ResourceType, name: str, namespace: str | None) -> None:
         """Delete the child if it is there; see `Context.delete`."""
-        cache = self._caches.cache(resource)
-        live = cache.get(Key(namespace or "", name))
+        live = self._caches.cache(resource).get(Key(namespace or "", name))
         if live is None or meta.is_deleting(live):
             return
-        self._check_ours(owner, resource, live)
+        check_ours(owner, resource, live, self.field_manager)
+        await self._delete(resource, live)
+
+    async def prune(self, owner: Object, resource: ResourceType, keep: Collection[Key]) -> Keys:
+        """Delete the children that are not in `keep`; see `Context.prune`."""
+        gone: Keys = []
+        for child in self._caches.cache(resource).by_index(OWNER_INDEX, meta.uid_of(owner)):
+            key = meta.key_of(child)
+            if key not in keep and made_by(self.field_manager, child) and not meta.is_deleting(child):
+                await self._delete(resource, child)
+                gone.append(key)
+        return gone
+
+    async def _delete(self, resource: ResourceType, live: Object) -> None:
+        """Delete that very object: one of the same name that was made meanwhile stays."""
+        key = meta.key_of(live)
         try:
-            await self._api.delete(resource, name, namespace, uid=meta.uid_of(live))
+            await self._api.delete(resource, key.name, key.namespace or None, uid=meta.uid_of(live))
         except NotFound:
-            cache.removed(live)
+            self._caches.cache(resource).removed(live)
 
     def own(self, resource: ResourceType) -> OwnWrites:
         """The writes to children of that resource."""
@@ -110,10 +168,11 @@ class Applier:
         owner: Object,
         resource: ResourceType,
         name: str,
-        desired: Mapping[str, Any] | BaseModel,
+        desired: Desired,
         namespace: str | None,
     ) -> dict[str, Any]:
-        body = _sparse(desired)
+        check_place(owner, resource, namespace)
+        body = as_stored(resource, sparse(desired))
         given = body.get("metadata") or {}
         metadata: dict[str, Any] = {**given, "name": name}
         if namespace:
@@ -124,22 +183,6 @@ class Applier:
         annotations = given.get("annotations") or {}
         metadata["annotations"] = {**annotations, HASH_ANNOTATION: _digest(wanted)}
         return wanted
-
-    def _check_ours(self, owner: Object, resource: ResourceType, live: Object) -> None:
-        """An object of ours is one that this owner controls, or an orphan that carries our label."""
-        controller = meta.controller_of(live)
-        if controller is None:
-            if meta.labels_of(live).get(MANAGED_BY_LABEL) == self.field_manager:
-                return
-            raise NotController(
-                f"{resource.kind} {meta.key_of(live)} is there already and nobody's child; delete it, or label it "
-                f"{MANAGED_BY_LABEL}={self.field_manager} to let {owner['kind']} {meta.key_of(owner)} adopt it"
-            )
-        if controller.get("uid") != meta.uid_of(owner):
-            raise NotController(
-                f"{resource.kind} {meta.key_of(live)} belongs to {controller.get('kind')} {controller.get('name')}, "
-                f"not to {owner['kind']} {meta.key_of(owner)}; rename one of the two"
-            )
 
     def _settled(self, resource: ResourceType, key: Key, live: Object, wanted: Mapping[str, Any]) -> bool:
         digest = wanted["metadata"]["annotations"][HASH_ANNOTATION]
@@ -157,13 +200,6 @@ class Applier:
             self._rewritten[resource, key] = (digest, projection(applied, wanted))
             while len(self._rewritten) > REMEMBERED:
                 self._rewritten.popitem(last=False)
-
-
-def _sparse(desired: Mapping[str, Any] | BaseModel) -> Mapping[str, Any]:
-    """Models of the `kubernetes` client are sent without what was never set: a null or zero value is a claim on the field."""
-    if isinstance(desired, BaseModel):
-        return desired.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
-    return desired
 
 
 def _digest(wanted: Mapping[str, Any]) -> str:

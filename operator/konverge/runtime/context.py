@@ -4,11 +4,8 @@ Reads come from the cache and see this process's own writes; writes go through `
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias, TypeVar, overload
-
-from pydantic import BaseModel
 
 from konverge.cache.informer import Cache, Caches
 from konverge.cache.store import OWNER_INDEX
@@ -19,22 +16,15 @@ from konverge.model.resource import Object, ResourceType
 from konverge.model.selectors import Selector
 from konverge.ports import Clock, Reader, Recorder
 from konverge.runtime.apply import Applier
+from konverge.runtime.declare import Declared
+from konverge.runtime.diff import Difference
 from konverge.runtime.draft import ConditionsDraft, PhaseDraft
+from konverge.runtime.sparse import Desired
 
 Objects: TypeAlias = list[Object]
+Keys: TypeAlias = list[Key]
+Differences: TypeAlias = list[Difference]
 C = TypeVar("C", bound=CustomResource[Any, Any])
-
-Desired = Mapping[str, Any] | BaseModel
-"""What a child should hold: a sparse mapping, or a model of the `kubernetes` client, of which unset fields are not sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """The kinds that a reconciler declared, for checking what it touches."""
-
-    reconciler: str
-    owns: frozenset[ResourceType]
-    readable: frozenset[ResourceType]
 
 
 class Context:
@@ -66,9 +56,11 @@ class Context:
         """Make the child `name` hold `desired`, and return it as it is then.
 
         `desired` is sparse: apiVersion, kind, name, owner reference and labels are added, and fields left out are left
-        alone, unless an earlier apply had set them: then they are taken away. Nothing is sent when nothing differs.
+        alone, unless an earlier apply had set them: then they are taken away. Nothing is sent when nothing differs, nor
+        to a child that is being deleted: its end wakes the owner.
 
-        Raises: UndeclaredKind; NotController when the object is there and not ours; ApiError; ConnectionFailed.
+        Raises: UndeclaredKind; NotController when the object is there and not ours; Terminal for a place where the
+        owner cannot own it; TypeError for what cannot be sent; ApiError; ConnectionFailed.
         """
         resource = self._owned(kind)
         return await self._applier.apply(self.owner.raw, resource, name, desired, self._namespace(resource, namespace))
@@ -86,6 +78,25 @@ class Context:
         """Delete the child `name` if it is there and ours. Raises: UndeclaredKind; NotController; ApiError."""
         resource = self._owned(kind)
         await self._applier.delete(self.owner.raw, resource, name, self._namespace(resource, namespace))
+
+    async def prune(self, kind: Kind, keep: Iterable[str | Key], *, namespace: str | None = None) -> Keys:
+        """Delete the children of that kind that are not among `keep`; return which. See `adopt` for whose they are.
+
+        A name in `keep` is one in `namespace`, by default the owner's; a Key one anywhere. An object of the same name
+        that was made meanwhile stays. Raises: UndeclaredKind; ApiError; ConnectionFailed.
+        """
+        resource = self._owned(kind)
+        scope = self._namespace(resource, namespace) or ""
+        kept = frozenset(Key(scope, each) if isinstance(each, str) else each for each in keep)
+        return await self._applier.prune(self.owner.raw, resource, kept)
+
+    async def diff(self, kind: Kind, name: str, desired: Desired, *, namespace: str | None = None) -> Differences:
+        """What `apply` would change, as the server answers to a dry run; a child not there yet is one difference.
+
+        The values of Secrets are masked. Status and the server's bookkeeping are left out. Raises: as `apply`.
+        """
+        resource = self._owned(kind)
+        return await self._applier.diff(self.owner.raw, resource, name, desired, self._namespace(resource, namespace))
 
     @overload
     def get(self, kind: ResourceType, name: str, namespace: str | None = None) -> Object | None: ...
@@ -112,6 +123,16 @@ class Context:
         """The objects of that kind that this object controls, from the cache. Raises: UndeclaredKind."""
         return self._cache(self._owned(kind)).by_index(OWNER_INDEX, self.owner.uid)
 
+    def by_index(self, kind: Kind, name: str, value: str) -> Objects:
+        """Read from the cache the objects for which the declared index `name` gave `value`. Raises: UndeclaredKind."""
+        resource = resource_of(kind)
+        if (resource, name) not in self._declared.indexes:
+            raise UndeclaredKind(
+                f"{self._declared.reconciler} asks for the index {name!r} of {resource.kind} without declaring it: "
+                f"add index({resource.kind}, {name!r}, ...) to `indexes` of the class"
+            )
+        return self._cache(resource).by_index(self._declared.index_name(name), value)
+
     async def read_live(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
         """Read one object from the server, past the cache; None when it is not there. Raises: ApiError."""
         resource = resource_of(kind)
@@ -136,6 +157,12 @@ class Context:
         return resource
 
     def _cache(self, resource: ResourceType) -> Cache:
-        if resource not in self._declared.readable:
+        if resource not in self._declared.views:
             raise UndeclaredKind.of(self._declared.reconciler, resource.kind, "reads")
-        return self._caches.cache(resource)
+        view = self._declared.views[resource]
+        if view is None:
+            raise UndeclaredKind(
+                f"{self._declared.reconciler} watches several parts of {resource.kind}: say in `reads` of the class "
+                f"which of them it reads, as in reads=[read({resource.kind}, selector=...)]"
+            )
+        return view.of(self._caches)

@@ -5,38 +5,24 @@ class WebReconciler(Reconciler[Web], owns=[Deployment]):
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from konverge.errors import ModelError
 from konverge.model.custom import CustomResource, Kind, resource_of
 from konverge.model.meta import Key
 from konverge.model.rbac import Access
-from konverge.model.resource import Object, ResourceType
+from konverge.model.resource import ResourceType
 from konverge.runtime.context import Context
+from konverge.runtime.declare import Declared, IndexDeclaration, Readable, View, Watch, declare
+from konverge.runtime.predicates import Predicate, changed
 from konverge.runtime.result import Result
 
 R = TypeVar("R", bound=CustomResource[Any, Any])
-
-Mapper = Callable[[Object], Iterable[Key]]
-"""Which of the reconciler's objects a change of a watched object concerns."""
+Item = TypeVar("Item", bound=Hashable)
 
 DEFAULT_WORKERS = 16
 DEFAULT_TIMEOUT = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """A kind whose changes wake the reconciler's objects that `to` names."""
-
-    resource: ResourceType
-    to: Mapper
-
-
-def watch(kind: Kind, *, to: Mapper) -> Watch:
-    """Declare that a change of a `kind` object wakes the objects whose keys `to(object)` yields."""
-    return Watch(resource_of(kind), to)
 
 
 class Reconciler(ABC, Generic[R]):
@@ -44,17 +30,21 @@ class Reconciler(ABC, Generic[R]):
 
     `owns`: kinds of children; `ctx.apply` accepts these only, and a change of a child wakes its owner.
     `watches`: kinds that wake objects through a mapping. `reads`: kinds read from the cache without waking anything.
-    `access`: what else it does on the API server, for `konverge rbac`. `workers` objects are reconciled at once; one
-    reconcile may take `timeout` seconds.
+    `indexes`: how objects of a kind that is read are found by value. `access`: what else it does on the API server, for
+    `konverge rbac`. `predicate`: which changes of the object itself wake it. `workers` objects are reconciled at once;
+    one reconcile may take `timeout` seconds.
 
     Defining `finalize` turns the finalizer on: the object stays until `finalize` returns `Result.done()`.
     A generic subclass (`class Mirror(Reconciler[R])`) becomes concrete with a typed parameter (`class A(Mirror[Web])`).
+    A subclass adds to the kinds, watches, indexes and accesses of its base; the other options it replaces.
     """
 
     resource_class: ClassVar[type[CustomResource[Any, Any]] | None] = None
     owns: ClassVar[tuple[ResourceType, ...]] = ()
     watches: ClassVar[tuple[Watch, ...]] = ()
-    reads: ClassVar[tuple[ResourceType, ...]] = ()
+    reads: ClassVar[tuple[View, ...]] = ()
+    indexes: ClassVar[tuple[IndexDeclaration, ...]] = ()
+    predicate: ClassVar[Predicate] = staticmethod(changed)
     access: ClassVar[tuple[Access, ...]] = ()
     workers: ClassVar[int] = DEFAULT_WORKERS
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
@@ -62,23 +52,25 @@ class Reconciler(ABC, Generic[R]):
     def __init_subclass__(
         cls,
         *,
-        owns: Sequence[Kind] | None = None,
-        watches: Sequence[Watch] | None = None,
-        reads: Sequence[Kind] | None = None,
-        access: Sequence[Access] | None = None,
+        owns: Sequence[Kind] = (),
+        watches: Sequence[Watch] = (),
+        reads: Sequence[Readable] = (),
+        indexes: Sequence[IndexDeclaration] = (),
+        access: Sequence[Access] = (),
+        predicate: Predicate | None = None,
         workers: int | None = None,
         timeout: float | None = None,
     ) -> None:
         super().__init_subclass__()
-        cls.resource_class = _resource_class(cls)
-        if owns is not None:
-            cls.owns = tuple(resource_of(kind) for kind in owns)
-        if watches is not None:
-            cls.watches = tuple(watches)
-        if reads is not None:
-            cls.reads = tuple(resource_of(kind) for kind in reads)
-        if access is not None:
-            cls.access = tuple(access)
+        cls.resource_class = type_argument(cls, Reconciler)
+        cls.owns = _joined(cls.owns, (resource_of(kind) for kind in owns))
+        cls.watches = _joined(cls.watches, watches)
+        views = (each if isinstance(each, View) else View(resource_of(each)) for each in reads)
+        cls.reads = _joined(cls.reads, views)
+        cls.indexes = _joined(cls.indexes, indexes)
+        cls.access = _joined(cls.access, access)
+        if predicate is not None:
+            cls.predicate = staticmethod(predicate)
         if workers is not None:
             if workers < 1:
                 raise ModelError(f"{cls.__name__}: workers must be at least 1, not {workers}")
@@ -87,6 +79,8 @@ class Reconciler(ABC, Generic[R]):
             if timeout <= 0:
                 raise ModelError(f"{cls.__name__}: timeout must be positive seconds, not {timeout}")
             cls.timeout = timeout
+        if cls.resource_class is not None:
+            cls.declared()  # what does not fit together is said here, not when the operator starts
 
     @abstractmethod
     async def reconcile(self, obj: R, ctx: Context, /) -> Result:
@@ -101,7 +95,10 @@ class Reconciler(ABC, Generic[R]):
         return Result.done()
 
     def sources(self) -> Sequence[AsyncIterator[Key]]:
-        """Streams of keys from outside the cluster, each read for as long as the controller runs."""
+        """Streams of keys from outside the cluster, each read for as long as the controller runs.
+
+        Called again when one failed: the one in its place is then read on.
+        """
         return ()
 
     @classmethod
@@ -118,13 +115,36 @@ class Reconciler(ABC, Generic[R]):
             )
         return cls.resource_class
 
+    @classmethod
+    def declared(cls) -> Declared:
+        """All that the class line says. Raises: ModelError where it does not fit together."""
+        resource = cls.resource().resource
+        return declare(cls.__name__, resource, cls.owns, cls.reads, cls.watches, cls.indexes)
 
-def _resource_class(cls: type[Any]) -> type[CustomResource[Any, Any]] | None:
-    for base in getattr(cls, "__orig_bases__", ()):
-        origin = get_origin(base)
-        if isinstance(origin, type) and issubclass(origin, Reconciler):
-            for argument in get_args(base):
-                if isinstance(argument, type) and issubclass(argument, CustomResource):
-                    return argument
-    inherited: type[CustomResource[Any, Any]] | None = getattr(super(cls, cls), "resource_class", None)
-    return inherited
+
+def type_argument(cls: type[Any], root: type[Any]) -> type[CustomResource[Any, Any]] | None:
+    """What `cls` fills in for the one type parameter of its generic ancestor `root`; None while that is left open."""
+    found = _filled_in(cls, root)
+    return found if isinstance(found, type) and issubclass(found, CustomResource) else None
+
+
+def _filled_in(cls: type[Any], root: type[Any]) -> Any:
+    """Follow the parameter down the bases: in `class A(Mirror[Secret, Web])` only Mirror knows which one is root's."""
+    found: Any = None
+    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin, arguments = get_origin(base) or base, get_args(base)
+        if not (isinstance(origin, type) and issubclass(origin, root)):
+            continue
+        if origin is root:
+            found = arguments[0] if arguments else None
+        else:
+            found = _filled_in(origin, root)
+            if isinstance(found, TypeVar) and arguments:
+                found = dict(zip(origin.__dict__["__parameters__"], arguments, strict=True)).get(found)
+        if isinstance(found, type):
+            break
+    return found
+
+
+def _joined(inherited: tuple[Item, ...], own: Iterable[Item]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys((*inherited, *own)))

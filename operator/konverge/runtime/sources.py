@@ -1,18 +1,24 @@
-"""Where a controller's keys come from in the cluster: its own resource, its children, and watched kinds.
+"""Where a controller's keys come from: its own resource, its children, watched kinds, and streams from elsewhere.
 
 Changes of the caches flow in, keys flow into the queue. Everything that only replays what is there already (the first
 list, a relist) comes in at low priority, so that a live edit does not wait behind ten thousand old objects.
 """
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Callable
 
+from konverge.cache.backoff import Backoff
 from konverge.cache.informer import Cache
 from konverge.cache.store import Change
 from konverge.model import meta
 from konverge.model.meta import Key
 from konverge.model.resource import Object, ResourceType
+from konverge.ports import Clock
+from konverge.runtime.declare import Mapper
 from konverge.runtime.predicates import Predicate, changed
 from konverge.workqueue.queue import LOW_PRIORITY
+
+logger = logging.getLogger(__name__)
 
 Enqueue = Callable[[Key, int], None]
 """Put a key into the queue at a priority."""
@@ -40,16 +46,39 @@ def connect_owned(cache: Cache, owner: ResourceType, enqueue: Enqueue, predicate
     cache.subscribe(on_change)
 
 
-def connect_mapped(cache: Cache, mapper: Callable[[Object], Iterable[Key]], enqueue: Enqueue) -> None:
-    """A change of a watched object wakes what `mapper` names for it, before or after the change."""
+def connect_mapped(cache: Cache, mapper: Mapper, enqueue: Enqueue, predicate: Predicate = changed) -> None:
+    """A change of a watched object that `predicate` lets through wakes what `mapper` names for it, before or after."""
 
     def on_change(change: Change) -> None:
-        if not changed(change):
+        if not predicate(change):
             return
         for key in {key for obj in (change.old, change.new) if obj is not None for key in mapper(obj)}:
             enqueue(key, _priority(change))
 
     cache.subscribe(on_change)
+
+
+async def follow(
+    stream: AsyncIterator[Key],
+    reopen: Callable[[], AsyncIterator[Key]],
+    enqueue: Enqueue,
+    *,
+    clock: Clock,
+    backoff: Backoff,
+) -> None:
+    """Every key of `stream` wakes that object, until the stream ends. One that fails is opened again, after a wait."""
+    opened: AsyncIterator[Key] | None = stream
+    while True:
+        try:
+            async for key in opened or reopen():
+                enqueue(key, 0)
+        except Exception:
+            delay = backoff.next()
+            logger.exception("an external source failed; opening it again in %.1f s", delay)
+        else:
+            return
+        opened = None
+        await clock.sleep(delay)
 
 
 def owner_key(obj: Object | None, owner: ResourceType) -> Key | None:

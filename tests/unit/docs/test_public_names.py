@@ -7,12 +7,14 @@ from typing import get_type_hints
 import konverge
 
 NAMES = {
-    "Cel", "Column", "ConfigError", "ConfigMap", "Context", "CronJob", "CustomResource", "DaemonSet", "Deployment",
-    "Duration", "Immutable", "Ingress", "Job", "Key", "KonvergeError", "Lease", "ListMap", "ModelError", "Namespace",
-    "NetworkPolicy", "Node", "Part", "PersistentVolume", "PersistentVolumeClaim", "Phase", "Pod",
-    "PodDisruptionBudget", "Quantity", "Reconciler", "ReplicaSet", "ResourceType", "Result", "RetryAfter", "Role",
-    "RoleBinding", "Rule", "Scale", "Secret", "Selector", "Service", "ServiceAccount", "Spec", "State",
-    "StatefulSet", "Status", "StorageClass", "Terminal", "Watch", "__version__", "watch",
+    "Access", "Cel", "Children", "Column", "ConfigError", "ConfigMap", "Context", "CronJob", "CustomResource",
+    "DaemonSet", "Dependent", "DependentReconciler", "Deployment", "Desired", "Difference", "Duration", "Immutable",
+    "Ingress", "Job", "Key", "KonvergeError", "Lease", "ListMap", "ModelError", "Namespace", "NetworkPolicy", "Node",
+    "Part", "PersistentVolume", "PersistentVolumeClaim", "Phase", "Pod", "PodDisruptionBudget", "Predicate", "Quantity",
+    "Reconciler", "ReplicaSet", "ResourceType", "Result", "RetryAfter", "Role", "RoleBinding", "Rule", "Scale",
+    "Secret", "Selector", "Service", "ServiceAccount", "Spec", "State", "StatefulSet", "Status", "StorageClass",
+    "Terminal", "Watch", "__version__", "all_of", "annotations_changed", "any_of", "by_index", "changed",
+    "generation_changed", "index", "labels_changed", "not_", "read", "watch",
 }  # fmt: skip
 
 

@@ -1,8 +1,11 @@
 """One object through the controller: children, status, retries, timeouts, and never a write that changes nothing."""
 
 import asyncio
+from base64 import b64decode
 from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from konverge.errors import ApiError, RetryAfter, Terminal
 from konverge.model.meta import owner_reference
@@ -144,6 +147,79 @@ async def test_an_orphan_with_our_label_is_adopted(sim: Sim) -> None:
 
 
 @simulate()
+async def test_another_object_s_child_of_the_same_kind_of_owner_is_not_taken_either(sim: Sim) -> None:
+    """Also not when that owner was of the same name: a namesake made anew is another owner."""
+    world = World(sim, GadgetReconciler())
+    person = world.api.client("person")
+    former = {"metadata": {"name": "one", "uid": "former"}, "apiVersion": "test.konverge.dev/v1", "kind": "Gadget"}
+    owned = {"metadata": {"name": "one", "ownerReferences": [owner_reference(former)]}, "data": {"x": "1"}}
+    await person.create(ConfigMap, owned, NAMESPACE)
+    world.start()
+    await world.create()
+    await sim.until(lambda: world.condition().get("status") == "False")
+    assert "belongs to Gadget one, not to Gadget default/one" in world.condition()["message"]
+    assert (world.child() or {})["data"] == {"x": "1"}
+
+
+@simulate()
+async def test_a_child_where_its_owner_cannot_own_it_is_refused_before_it_is_made(sim: Sim) -> None:
+    async def step(gadget: Any, ctx: Context) -> Result:
+        await ctx.apply(ConfigMap, gadget.name, {}, namespace="elsewhere")
+        return Result.done()
+
+    world = World(sim, GadgetReconciler(step)).start()
+    await world.create()
+    await sim.until(lambda: world.condition("Stalled").get("reason") == "ChildOutOfNamespace")
+    assert "a ConfigMap in namespace elsewhere cannot be a child of Gadget default/one" in world.condition()["message"]
+    assert world.api.objects(ConfigMap) == []
+
+
+@simulate()
+async def test_a_child_that_is_being_deleted_is_left_to_go_and_made_anew(sim: Sim) -> None:
+    world = World(sim, GadgetReconciler()).start()
+    await world.create(size=1)
+    await sim.until(world.ready)
+    person = world.api.client("person")
+    await person.patch(ConfigMap, "one", {"metadata": {"finalizers": ["else.where/x"]}}, NAMESPACE)
+    await person.delete(ConfigMap, "one", NAMESPACE)
+    await world.edit(size=2)
+    await sim.until(world.ready)
+    assert (world.child() or {})["data"] == {"size": "1"}
+    await person.patch(ConfigMap, "one", {"metadata": {"finalizers": None}}, NAMESPACE)
+    await sim.until(lambda: (world.child() or {}).get("data") == {"size": "2"})
+
+
+@simulate()
+async def test_pruning_deletes_one_s_own_children_that_are_not_kept_and_nothing_else(sim: Sim) -> None:
+    pruned: list[list[str]] = []
+
+    async def step(gadget: Any, ctx: Context) -> Result:
+        names = [f"{gadget.name}-{number}" for number in range(gadget.spec.size)]
+        for name in names:
+            await ctx.apply(ConfigMap, name, {"data": {}})
+        pruned.append(sorted(key.name for key in await ctx.prune(ConfigMap, names)))
+        return Result.done()
+
+    world = World(sim, GadgetReconciler(step))
+    person = world.api.client("person")
+    ours = {"app.kubernetes.io/managed-by": "konverge"}
+    await person.create(ConfigMap, {"metadata": {"name": "orphan", "labels": ours}}, NAMESPACE)
+    await person.create(ConfigMap, {"metadata": {"name": "stranger"}}, NAMESPACE)
+    world.start()
+    one = await world.create("one", size=3)
+    await world.create("two", size=1)
+    await sim.until(lambda: world.ready("one") and world.ready("two"))
+    # One that a person made our object's, without our label: ours by ownership, but not made by us.
+    lent = {"metadata": {"name": "lent", "ownerReferences": [owner_reference(one)]}}
+    await person.create(ConfigMap, lent, NAMESPACE)
+    await world.edit("one", size=1)
+    await sim.until(lambda: world.ready("one"))
+    left = {each["metadata"]["name"] for each in world.api.objects(ConfigMap)}
+    assert left == {"one-0", "two-0", "lent", "orphan", "stranger"}
+    assert [names for names in pruned if names] == [["one-1", "one-2"]]
+
+
+@simulate()
 async def test_create_once_never_replaces(sim: Sim) -> None:
     async def step(gadget: Any, ctx: Context) -> Result:
         made = await ctx.create_once(Secret, gadget.name, {"stringData": {"password": f"p{gadget.spec.size}"}})
@@ -159,7 +235,46 @@ async def test_create_once_never_replaces(sim: Sim) -> None:
     await world.edit(size=2)
     await sim.until(world.ready)
     secrets = world.api.objects(Secret)
-    assert [secret["stringData"]["password"] for secret in secrets] == ["p1"]
+    assert [b64decode(secret["data"]["password"]) for secret in secrets] == [b"p1"]
+
+
+async def unseen(sim: Sim, *, ours: bool) -> World:
+    """An object to reconcile whose child is there already, which the operator's cache does not show."""
+
+    async def step(gadget: Any, ctx: Context) -> Result:
+        if gadget.spec.size == 0:
+            return Result.done()
+        assert ctx.get(ConfigMap, gadget.name) is None
+        return await mirror(gadget, ctx)
+
+    world = World(sim, GadgetReconciler(step)).start()
+    obj = await world.create(size=0)
+    await sim.until(world.ready)
+    assert world.api.silence_watches(ConfigMap) == 1
+    metadata: dict[str, Any] = {"name": "one"}
+    if ours:
+        metadata["labels"] = {"app.kubernetes.io/managed-by": "konverge"}
+        metadata["ownerReferences"] = [owner_reference(obj)]
+    await world.api.client("other").create(ConfigMap, {"metadata": metadata, "data": {"size": "9"}}, NAMESPACE)
+    await world.edit(size=1)
+    return world
+
+
+@simulate()
+async def test_an_object_that_the_cache_does_not_show_yet_is_not_taken_either(sim: Sim) -> None:
+    """It was made by a person a moment ago."""
+    world = await unseen(sim, ours=False)
+    await sim.until(lambda: world.condition().get("status") == "False", within=20)
+    assert "nobody's child" in world.condition()["message"]
+    assert (world.child() or {})["data"] == {"size": "9"}
+
+
+@simulate()
+async def test_one_of_ours_that_the_cache_does_not_show_yet_is_taken_on(sim: Sim) -> None:
+    """As after a crash right behind the write: the list was taken before it."""
+    world = await unseen(sim, ours=True)
+    await sim.until(world.ready, within=20)
+    assert (world.child() or {})["data"] == {"size": "1"}
 
 
 @simulate()
@@ -402,3 +517,50 @@ async def test_another_refusal_is_an_error(sim: Sim) -> None:
     await world.create()
     await sim.until(lambda: world.condition().get("reason") == "Forbidden")
     assert "configmaps is forbidden" in world.condition()["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (RecursionError("too deep"), "too deep"),
+        (MemoryError(), "MemoryError"),
+        (BaseException("panic in a library of another language"), "panic in a library of another language"),
+        (SystemExit(3), "3"),
+        (asyncio.CancelledError(), "CancelledError"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@simulate()
+async def test_what_is_no_ordinary_exception_is_counted_and_the_worker_lives(
+    sim: Sim, error: BaseException, shown: str
+) -> None:
+    """More often than there are workers: a single lost one would stop the controller for good."""
+    attempts = 0
+
+    async def step(gadget: Any, ctx: Context) -> Result:
+        nonlocal attempts
+        attempts += 1
+        if attempts <= 6:
+            raise error
+        return await mirror(gadget, ctx)
+
+    world = World(sim, GadgetReconciler(step)).start()
+    await world.create()
+    await sim.until(lambda: world.condition().get("status") == "False")
+    assert world.condition()["message"] == shown
+    await sim.until(world.ready)
+    value = world.metrics.registry.get_sample_value
+    assert value("controller_runtime_reconcile_panics_total", {"controller": "gadget"}) == 6
+    assert value("controller_runtime_reconcile_errors_total", {"controller": "gadget"}) == 6
+
+
+@simulate()
+async def test_an_ordinary_exception_is_no_panic(sim: Sim) -> None:
+    async def step(gadget: Any, ctx: Context) -> Result:
+        raise TypeError("no")
+
+    world = World(sim, GadgetReconciler(step)).start()
+    await world.create()
+    await sim.until(lambda: world.condition().get("status") == "False")
+    value = world.metrics.registry.get_sample_value
+    assert value("controller_runtime_reconcile_panics_total", {"controller": "gadget"}) == 0

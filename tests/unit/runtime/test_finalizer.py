@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from konverge.errors import ApiError, RetryAfter
-from konverge.model.resource import ConfigMap
+from konverge.errors import ApiError, RetryAfter, Terminal
+from konverge.model.resource import ConfigMap, Event, Secret
 from konverge.runtime.context import Context
 from konverge.runtime.finalize import Finalizer
 from konverge.runtime.result import Result
@@ -178,3 +178,89 @@ async def test_the_child_is_not_made_when_the_object_goes_in_between(sim: Sim) -
     await sim.clock.sleep(1)
     assert world.child() is None
     assert world.api.objects(ConfigMap) == []
+
+
+async def take_child_away(gadget: Any, ctx: Context) -> Result:
+    """A `finalize` that waits for its operand to go."""
+    await ctx.delete(ConfigMap, gadget.name)
+    return Result.done() if ctx.get(ConfigMap, gadget.name) is None else Result.waiting("Deleting", "the child goes")
+
+
+@simulate()
+async def test_an_operand_that_is_gone_already_is_no_error(sim: Sim) -> None:
+    """Deleted by someone else, which the cache does not show yet: our delete finds nothing."""
+    reconciler = HeldReconciler(last=take_child_away)
+    world = World(sim, reconciler).start()
+    await world.create()
+    await sim.until(world.ready)
+    person = world.api.client("person")
+    assert world.api.silence_watches(ConfigMap) == 1
+    await person.delete(ConfigMap, "one", NAMESPACE)
+    await person.delete(world.resource, "one", NAMESPACE)
+    await sim.until(lambda: world.get() is None, within=20)
+    assert [write.verb for write in world.api.requests if write.resource == ConfigMap][-1] == "delete"
+    assert reconciler.finalized == 1
+    errors = world.metrics.registry.get_sample_value
+    assert errors("controller_runtime_reconcile_errors_total", {"controller": "gadget"}) == 0
+
+
+@simulate()
+async def test_an_operand_that_takes_its_time_is_waited_for(sim: Sim) -> None:
+    world = World(sim, HeldReconciler(last=take_child_away)).start()
+    await world.create()
+    await sim.until(world.ready)
+    person = world.api.client("person")
+    await person.patch(ConfigMap, "one", {"metadata": {"finalizers": ["else.where/x"]}}, NAMESPACE)
+    await person.delete(world.resource, "one", NAMESPACE)
+    await sim.until(lambda: world.condition().get("reason") == "Deleting")
+    await sim.clock.sleep(3600)
+    assert world.get() is not None
+    await person.patch(ConfigMap, "one", {"metadata": {"finalizers": None}}, NAMESPACE)
+    await sim.until(lambda: world.get() is None)
+
+
+@simulate()
+async def test_in_a_namespace_that_is_going_nothing_can_be_made_and_that_is_no_error(sim: Sim) -> None:
+    """A `finalize` that has to make something is refused until it learns to do without; the finalizer stays meanwhile."""
+    cause = {"reason": "NamespaceTerminating", "message": "namespace default is being terminated", "field": "x"}
+    refused = ApiError.of(403, "Forbidden", "unable to create new content", details={"causes": [cause]})
+
+    async def last(gadget: Any, ctx: Context) -> Result:
+        if reconciler.finalized <= 3:
+            await ctx.apply(Secret, "farewell", {"stringData": {"to": gadget.name}})
+        return Result.done()
+
+    reconciler = HeldReconciler(last=last)
+    world = World(sim, reconciler).start()
+    await world.create()
+    await sim.until(world.ready)
+    world.api.faults.inject(refused, verbs=["apply"], resource=Secret, times=100)
+    await world.api.client("person").delete(world.resource, "one", NAMESPACE)
+    await sim.until(lambda: world.get() is None)
+    assert reconciler.finalized == 4
+    assert world.api.objects(Event) == []
+    value = world.metrics.registry.get_sample_value
+    assert value("controller_runtime_reconcile_errors_total", {"controller": "gadget"}) == 0
+
+
+@simulate()
+async def test_terminal_in_finalize_keeps_the_object_and_shows_why(sim: Sim) -> None:
+    async def last(gadget: Any, ctx: Context) -> Result:
+        if gadget.spec.size != 7:
+            raise Terminal("StillInUse", "three clients are connected")
+        return Result.done()
+
+    reconciler = HeldReconciler(last=last)
+    world = World(sim, reconciler).start()
+    await world.create()
+    await sim.until(world.ready)
+    await world.api.client("person").delete(world.resource, "one", NAMESPACE)
+    await sim.until(lambda: world.condition("Stalled").get("status") == "True")
+    assert world.condition()["reason"] == "StillInUse"
+    assert not world.condition("Reconciling")
+    assert (world.get() or {})["metadata"]["finalizers"] == [OURS]
+    tried = reconciler.finalized
+    await sim.clock.sleep(5000)
+    assert reconciler.finalized == tried
+    await world.edit(size=7)
+    await sim.until(lambda: world.get() is None)

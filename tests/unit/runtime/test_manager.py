@@ -200,7 +200,7 @@ async def test_a_lease_lost_while_stopping_ends_the_wait(sim: Sim) -> None:
 async def test_a_cache_that_cannot_list_says_what_is_missing(sim: Sim) -> None:
     world = World(sim, GadgetReconciler())
     forbidden = ApiError.of(403, "Forbidden", 'configmaps is forbidden: User "x" cannot list resource "configmaps"')
-    world.api.faults.inject(forbidden, verbs=["list"], resource=ConfigMap, times=10_000)
+    world.api.faults.inject(forbidden, verbs=["list", "watch"], resource=ConfigMap, times=10_000)
     manager = managed(world, sync_timeout=30)
     with pytest.raises(CacheNotSynced, match="configmaps"):
         await manager.run(world.stop)
