@@ -4,31 +4,45 @@ import asyncio
 import logging
 import random
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from konverge import __version__
 from konverge.cache.informer import Caches
-from konverge.controllers.scheduling_policy import SchedulingPolicyReconciler
 from konverge.election import LeaderElector, default_identity
 from konverge.errors import ConfigError
+from konverge.host import collector
+from konverge.host.beside import Beside
+from konverge.host.certificates import ReloadingCertificate
+from konverge.host.debugging import debug_site
 from konverge.host.login import ConnectionSettings
-from konverge.host.logs import LogOptions
+from konverge.host.logs import LogOptions, configure_logging
 from konverge.host.modules import LoadedModules
 from konverge.host.process import HostOptions, serve
+from konverge.host.watching import FileWatch
 from konverge.kube.auth import ConnectionDetails
 from konverge.kube.client import Client
 from konverge.kube.connect import connect
 from konverge.kube.gate import WriteGate
+from konverge.model.meta import Key
 from konverge.model.resource import Node, Pod
 from konverge.runtime.clock import SystemClock
 from konverge.runtime.controller import Controller
+from konverge.runtime.debug import Inspector
 from konverge.runtime.events import EventRecorder
+from konverge.runtime.history import History
+from konverge.runtime.limits import AdjustableLimiter, RetryLimits
 from konverge.runtime.manager import SHUTDOWN_BUDGET, SYNC_TIMEOUT, Manager, Runnable
 from konverge.runtime.metrics import Metrics
 from konverge.runtime.reconciler import Reconciler
-from konverge.scheduler.scheduler import Scheduler
+from konverge.runtime.tracing import tracer
+
+if TYPE_CHECKING:  # numpy is some 15 MB and a sixth of the start: loaded where there is a SchedulingPolicy to reconcile
+    from konverge.controllers.scheduling_policy import SchedulingPolicyReconciler
+    from konverge.scheduler.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +56,7 @@ ReconcilerClass = type[Reconciler[Any]]
 class Settings:
     """How to run. `namespaces` empty means the whole cluster; addresses are `host:port`, `:port`, or `0` for off.
 
-    `sync_timeout` and `shutdown_budget` are in seconds.
+    `sync_timeout` and `shutdown_budget` are in seconds. `workers` None leaves each reconciler its own number.
     """
 
     kubeconfig: str | None = None
@@ -52,16 +66,33 @@ class Settings:
     lease_name: str = DEFAULT_LEASE
     lease_namespace: str = ""
     metrics_address: str = "127.0.0.1:8080"
+    metrics_cert_dir: Path | None = None
     probe_address: str = "127.0.0.1:8081"
+    debug_address: str = "0"
+    debug_token_file: Path | None = None
     sync_timeout: float = SYNC_TIMEOUT
     shutdown_budget: float = SHUTDOWN_BUDGET
+    workers: int | None = None
+    retries: RetryLimits = field(default_factory=RetryLimits)
     logs: LogOptions = field(default_factory=LogOptions)
 
 
 class App:
-    """One operator process: made of settings, the reconcilers, and the user's kopf modules."""
+    """One operator process: made of settings, the reconcilers, and the user's kopf modules.
 
-    def __init__(self, settings: Settings, reconcilers: Sequence[ReconcilerClass], modules: LoadedModules) -> None:
+    Where the settings came from a file, `config` names it and `reread` makes the settings anew from it (and from what
+    goes before it); it raises ConfigError for what cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        reconcilers: Sequence[ReconcilerClass],
+        modules: LoadedModules,
+        *,
+        config: Path | None = None,
+        reread: Callable[[], Settings] | None = None,
+    ) -> None:
         if not reconcilers and not modules.has_resource_handlers:
             raise ConfigError(
                 "there is nothing to run: the modules define neither a Reconciler subclass nor a kopf handler; "
@@ -70,25 +101,66 @@ class App:
         _refuse_twice(reconcilers)
         self._settings, self._reconcilers, self._modules = settings, reconcilers, modules
         self._clock, self._random = SystemClock(), random.Random()  # noqa: S311 - jitter, not a secret
-        self._gate, self._metrics = WriteGate(), Metrics()
+        self._gate, self._metrics, self._tracer = WriteGate(), Metrics(), tracer()
+        self._config, self._reread = config, reread
+        self._limiters: list[AdjustableLimiter[Key]] = []
+        self._beside = (
+            Beside(modules, settings.namespaces) if settings.leader_elect and modules.has_resource_handlers else None
+        )
+        self._inspector: Inspector | None = None
+        self._lease: LeaderElector | None = None
         self._manager: Manager | None = None
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
 
     def run(self) -> int:
-        """Run until a signal or a failure; return the exit code."""
+        """Run until a signal or a failure; return the exit code. Raises: ConfigError for settings that cannot be used."""
+        settings = self._settings
+        certificate = ReloadingCertificate(settings.metrics_cert_dir) if settings.metrics_cert_dir else None
+        watches = [certificate.watch] if certificate else []
+        if self._config is not None:
+            watches.append(FileWatch([self._config], self.reload))
         options = HostOptions(
             login=self._login,
-            namespaces=self._settings.namespaces,
+            namespaces=settings.namespaces,
             modules=self._modules,
-            probe_address=self._settings.probe_address,
-            metrics_address=self._settings.metrics_address,
+            probe_address=settings.probe_address,
+            metrics_address=settings.metrics_address,
+            metrics_tls=certificate.context if certificate else None,
             readiness=self._readiness,
             metrics=self._metrics.exposition,
-            shutdown_budget=self._settings.shutdown_budget,
-            logs=self._settings.logs,
+            shutdown_budget=settings.shutdown_budget,
+            logs=settings.logs,
+            sites=[
+                debug_site(
+                    settings.debug_address,
+                    settings.debug_token_file,
+                    lambda: self._inspector,
+                    self._metrics.exposition,
+                )
+            ],
+            watches=watches,
+            hangup=self.reload if self._config is not None else None,
+            beside=self._beside,
         )
         return serve(self._assemble, options)
+
+    def reload(self) -> None:
+        """Take over from the file what a running operator can; say what needs a restart. Bad settings change nothing."""
+        if self._reread is None:
+            return
+        try:
+            new = self._reread()
+            now = replace(self._settings, logs=new.logs, retries=new.retries)
+            if now.logs != self._settings.logs:
+                configure_logging(now.logs)
+        except ConfigError as error:
+            logger.error("the configuration is not taken over: %s", error)  # noqa: TRY400 - the message says what to do
+            return
+        for limiter in self._limiters:
+            limiter.adjust(now.retries)
+        _report(self._settings, new)
+        self._settings = now
 
     async def _assemble(self) -> "_Running":
         client = await self._connected()
@@ -106,19 +178,29 @@ class App:
                 clock=self._clock,
                 random=self._random,
                 metrics=self._metrics.controller(
-                    reconciler.resource().resource.kind.lower(), workers=type(reconciler).workers
+                    reconciler.resource().resource.kind.lower(),
+                    workers=self._settings.workers or type(reconciler).workers,
                 ),
                 field_manager=FIELD_MANAGER,
+                workers=self._settings.workers,
+                limiter=self._limiter(),
+                history=History() if self._settings.debug_address != "0" else None,
+                tracer=self._tracer,
             )
             for reconciler in reconcilers
         ]
+        self._inspector = Inspector(controllers, caches, recorder)
+        self._metrics.watch_caches(caches, recorder)
+        self._lease = lease = self._elector(client, details)
+        if lease is not None:
+            self._gate.fence(lambda: lease.is_leader)
         self._manager = Manager(
             caches=caches,
             controllers=controllers,
             recorder=recorder,
             block_writes=self._gate.close,
-            leader_only=leader_only,
-            elector=self._elector(client, details),
+            leader_only=[*leader_only, *([self._beside] if self._beside else [])],
+            elector=self._lease,
             on_leading=self._leads,
             sync_timeout=self._settings.sync_timeout,
             shutdown_budget=self._settings.shutdown_budget,
@@ -135,7 +217,7 @@ class App:
         reconcilers: list[Reconciler[Any]] = []
         leader_only: list[Runnable] = []
         for kind in self._reconcilers:
-            if not issubclass(kind, SchedulingPolicyReconciler):
+            if not _schedules(kind):
                 reconcilers.append(kind())
                 continue
             scheduler = None if self._settings.namespaces else self._scheduler(client, caches, recorder)
@@ -144,13 +226,28 @@ class App:
             reconcilers.append(kind(scheduler, self._clock))
         return reconcilers, leader_only
 
-    def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> Scheduler:
+    def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> "Scheduler":
+        from konverge.scheduler.scheduler import Scheduler  # noqa: PLC0415 - see above
+
         pods, nodes = caches.cache(Pod), caches.cache(Node)
-        return Scheduler(client, pods, nodes, clock=self._clock, random=self._random, recorder=recorder)
+        return Scheduler(
+            client,
+            pods,
+            nodes,
+            clock=self._clock,
+            random=self._random,
+            recorder=recorder,
+            observer=self._metrics.scheduler(),
+        )
+
+    def _limiter(self) -> AdjustableLimiter[Key]:
+        self._limiters.append(AdjustableLimiter(self._settings.retries, self._clock))
+        return self._limiters[-1]
 
     def _elector(self, client: Client, details: ConnectionDetails) -> LeaderElector | None:
         if not self._settings.leader_elect:
             return None
+        self._leads(leads=False)
         return LeaderElector(
             client,
             name=self._settings.lease_name,
@@ -189,14 +286,22 @@ class App:
             default_namespace=details.namespace,
         )
 
-    def _observe(self, method: str, host: str, code: str, seconds: float) -> None:  # noqa: ARG002 - the hook's form
+    def _observe(self, method: str, host: str, code: str, seconds: float) -> None:
         self._metrics.request(method, host, code)
+        self._tracer.request(method, host, code, seconds)
 
     def _leads(self, leads: bool) -> None:
-        self._metrics.leads(self._settings.lease_name, now=leads)
+        if leads:  # the caches have listed by now
+            collector.settle()
+        if self._settings.leader_elect:
+            self._metrics.leads(self._settings.lease_name, now=leads)
 
     def _readiness(self) -> Mapping[str, str | None]:
-        return self._manager.health() if self._manager is not None else {"manager": "not assembled yet"}
+        """A standby is ready while its caches are warm and it can read the lease."""
+        if self._manager is None:
+            return {"assembly": "the operator is not assembled yet"}
+        lease = {} if self._lease is None else {"leader-election": self._lease.trouble or None}
+        return {**self._manager.health(), **lease}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +316,38 @@ class _Running:
             await self.manager.run(stop)
         finally:
             await self.client.close()
+
+
+def _schedules(kind: ReconcilerClass) -> "TypeGuard[type[SchedulingPolicyReconciler]]":
+    """Whether `kind` is the reconciler of SchedulingPolicies, which comes with a scheduler. Loads neither."""
+    module = sys.modules.get("konverge.controllers.scheduling_policy")
+    return module is not None and issubclass(kind, module.SchedulingPolicyReconciler)
+
+
+def _report(before: Settings, new: Settings) -> None:
+    """Say, in the names of the flags, what a running operator has taken over, and what it cannot."""
+    old, values = _flags(before), _flags(new)
+    changed = [name for name, value in values.items() if old[name] != value]
+    if not changed:
+        logger.info("the configuration has not changed")
+    for name in changed:
+        if name.startswith(("log-", "retry-")):
+            logger.info("configuration: %s is now %s", name, values[name])
+        else:
+            logger.warning("configuration: %s has changed; that needs a restart", name)
+
+
+def _flags(settings: Settings) -> dict[str, Any]:
+    """The settings by the names of their flags."""
+    flags: dict[str, Any] = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        prefix = {"logs": "log-", "retries": "retry-"}.get(each.name)
+        inner = (
+            {each.name: value} if prefix is None else {part.name: getattr(value, part.name) for part in fields(value)}
+        )
+        flags.update({f"{prefix or ''}{name}".replace("_", "-"): part for name, part in inner.items()})
+    return flags
 
 
 def _refuse_twice(reconcilers: Sequence[ReconcilerClass]) -> None:

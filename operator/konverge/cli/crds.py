@@ -94,7 +94,7 @@ def declaration_of(cls: type[Reconciler[Any]]) -> Declaration:
         resource=cls.resource().resource,
         owns=cls.owns,
         watches=tuple(watch.resource for watch in cls.watches),
-        reads=cls.reads,
+        reads=tuple(view.resource for view in cls.reads),
         uses_finalizer=cls.uses_finalizer(),
         extra=cls.access,
     )

@@ -1,15 +1,17 @@
 """The HTTP endpoints of the process: checks and metrics in, `/healthz`, `/readyz` and `/metrics` out.
 
-A probe answers like those of Kubernetes: `ok`, or, with `?verbose` or on a failure, a line for each check. kopf has a
-liveness endpoint of its own; `/healthz` asks it, so that one port tells of both, and a stuck loop or a failing probe
+A probe answers like those of Kubernetes: `ok`, or, with `?verbose` or on a failure, a line for each check; `/readyz/NAME`
+asks one check, `?exclude=NAME` (any number of times) leaves some out. What listens may speak TLS. kopf has a liveness endpoint of its own; `/healthz` asks it, so that one port tells of both, and a stuck loop or a failing probe
 of a user's kopf module is seen.
 """
 
 import ipaddress
 import logging
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -17,6 +19,8 @@ from aiohttp import web
 from konverge.errors import ConfigError
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=web.StreamResponse)
 
 Checks = Mapping[str, str | None]
 """Checks by name: None is fine, a text says what is wrong."""
@@ -36,11 +40,12 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Routes to serve at an address, as a person wrote it; `name` is for messages."""
+    """Routes to serve at an address, as a person wrote it; `name` is for messages. With `tls` they are served over it."""
 
     name: str
     address: str
     routes: Sequence[web.RouteDef]
+    tls: ssl.SSLContext | None = None
 
 
 def parse_address(name: str, text: str) -> Address | None:
@@ -75,8 +80,12 @@ def _is_v6(host: str) -> bool:
 def probe_routes(
     liveness: Callable[[], Awaitable[Checks]], readiness: Callable[[], Awaitable[Checks]]
 ) -> list[web.RouteDef]:
-    """`/healthz` and `/readyz`: 200 while every check is fine, else 503."""
-    return [web.get("/healthz", _probe("healthz", liveness)), web.get("/readyz", _probe("readyz", readiness))]
+    """`/healthz` and `/readyz`: 200 while every check is fine, else 503; 404 for a check that there is not."""
+    return [
+        web.get(path, _probe(name, checks))
+        for name, checks in (("healthz", liveness), ("readyz", readiness))
+        for path in (f"/{name}", f"/{name}/{{check}}")
+    ]
 
 
 def metrics_routes(metrics: Callable[[], tuple[bytes, str]]) -> list[web.RouteDef]:
@@ -84,7 +93,7 @@ def metrics_routes(metrics: Callable[[], tuple[bytes, str]]) -> list[web.RouteDe
 
     async def handler(_: web.Request) -> web.Response:
         body, content_type = metrics()
-        return _closing(web.Response(body=body, headers={"Content-Type": content_type}))
+        return closing(web.Response(body=body, headers={"Content-Type": content_type}))
 
     return [web.get("/metrics", handler)]
 
@@ -93,27 +102,35 @@ def metrics_routes(metrics: Callable[[], tuple[bytes, str]]) -> list[web.RouteDe
 async def listening(sites: Sequence[Site]) -> AsyncIterator[None]:
     """Serve `sites` meanwhile; sites that share an address share a server.
 
-    Raises: ConfigError when an address cannot be parsed or listened on.
+    Raises: ConfigError when an address cannot be parsed or listened on, or is shared by a site with and one without TLS.
     """
     shared: dict[Address, list[Site]] = {}
     for site in sites:
         if address := parse_address(site.name, site.address):
             shared.setdefault(address, []).append(site)
+            first = shared[address][0]
+            if first.tls is not site.tls:
+                raise ConfigError(
+                    f"{first.name} and {site.name} cannot share the address {site.address}: only one of them speaks TLS"
+                )
     async with AsyncExitStack() as stack:
         for address, together in shared.items():
             app = web.Application()
             app.add_routes([route for site in together for route in site.routes])
-            runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+            # An answer that nobody waits for any more, such as a long profile, is given up.
+            runner = web.AppRunner(
+                app, handle_signals=False, access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+            )
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             names = " and ".join(site.name for site in together)
             try:
-                await web.TCPSite(runner, address.host, address.port).start()
+                await web.TCPSite(runner, address.host, address.port, ssl_context=together[0].tls).start()
             except OSError as error:
                 raise ConfigError(
                     f"cannot listen on {names} address {together[0].address}: {error}; choose a free one, or 0 to turn it off"
                 ) from error
-            logger.info("serving %s on %s", names, together[0].address)
+            logger.info("serving %s on %s%s", names, together[0].address, " with TLS" if together[0].tls else "")
         yield
 
 
@@ -139,17 +156,22 @@ def _probe(name: str, checks: Callable[[], Awaitable[Checks]]) -> Callable[[web.
         except Exception as error:
             logger.exception("the checks of /%s raised", name)
             results = {name: f"{type(error).__name__}: {error}"}
+        wanted, excluded = request.match_info.get("check"), request.query.getall("exclude", [])
+        if wanted is not None and wanted not in results:
+            text = f"there is no check {wanted!r}; there are: {', '.join(results)}\n"
+            return closing(web.Response(text=text, status=404))
+        results = {check: why for check, why in results.items() if check not in excluded and wanted in {None, check}}
         healthy = all(problem is None for problem in results.values())
         if healthy and "verbose" not in request.query:
-            return _closing(web.Response(text="ok"))
+            return closing(web.Response(text="ok"))
         lines = [f"[+]{check} ok" if why is None else f"[-]{check} failed: {why}" for check, why in results.items()]
         lines.append(f"{name} check {'passed' if healthy else 'failed'}\n")
-        return _closing(web.Response(text="\n".join(lines), status=200 if healthy else 503))
+        return closing(web.Response(text="\n".join(lines), status=200 if healthy else 503))
 
     return handler
 
 
-def _closing(response: web.Response) -> web.Response:
+def closing(response: R) -> R:
     """No keep-alive: kopf, when it stops, waits for every task in the loop, those of idle connections too."""
     response.force_close()
     return response

@@ -17,6 +17,8 @@ from pythonjsonlogger.json import JsonFormatter
 
 from konverge.errors import ConfigError
 
+logger = logging.getLogger(__name__)
+
 _HANDLER = "konverge"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # At DEBUG these write whole requests and answers, Secrets included.
@@ -30,33 +32,73 @@ _FIRST = ("controller", "object", "reconcileID")
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """`level` is debug, info, warning or error; `format` is text or json."""
+    """`level` is debug, info, warning or error; `format` is text or json; `file` None is stderr."""
 
     level: str = "info"
     format: Literal["text", "json"] = "text"
+    file: str | None = None
 
 
 def configure_logging(options: LogOptions, stream: TextIO | None = None) -> None:
-    """Send every log record of the process to `stream` (default: stderr) in the wanted format.
+    """Send every log record of the process to the file, or to `stream` (default: stderr), in the wanted format.
 
-    Raises: ConfigError for an unknown level or format.
+    Raises: ConfigError for an unknown level or format, or a file that cannot be written.
     """
     level = _LEVELS.get(options.level.lower())
     if level is None:
         raise ConfigError(f"log level {options.level!r} is unknown; use one of {', '.join(_LEVELS)}")
     if options.format not in {"text", "json"}:
         raise ConfigError(f"log format {options.format!r} is unknown; use text or json")
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler = _handler(options, stream)
     handler.set_name(_HANDLER)
     handler.setFormatter(JsonLines() if options.format == "json" else TextLines())
     root = logging.getLogger()
     for old in [each for each in root.handlers if each.get_name() == _HANDLER]:
         root.removeHandler(old)
+        if isinstance(old, logging.FileHandler):
+            old.close()
     root.addHandler(handler)
     root.setLevel(level)
     for name in _TOO_TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.INFO))
     logging.getLogger(_PROBES).setLevel(logging.WARNING if level == logging.INFO else level)
+
+
+def reopen_log() -> None:
+    """Open the log file anew by its name: whoever rotates logs has moved the old one away. Without a file, do nothing."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _LogFile):
+            handler.reopen()
+
+
+class _LogFile(logging.FileHandler):
+    """A log file that can be moved away."""
+
+    def reopen(self) -> None:
+        self.acquire()
+        try:
+            try:
+                stream = self._open()
+            except OSError as error:
+                logger.error("cannot reopen the log file, going on in the old one: %s", error)  # noqa: TRY400 - enough said
+                return
+            before = self.setStream(stream)
+            if before is not None:
+                before.close()
+        finally:
+            self.release()
+        logger.info("reopened the log file")
+
+
+def _handler(options: LogOptions, stream: TextIO | None) -> logging.Handler:
+    if options.file is None:
+        return logging.StreamHandler(sys.stderr if stream is None else stream)
+    try:
+        return _LogFile(options.file, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"log file {options.file}: {error.strerror or error}; name a file in a directory that exists and may be written"
+        ) from error
 
 
 class TextLines(logging.Formatter):

@@ -3,24 +3,33 @@
 The order of the start is: HTTP endpoints, kopf with its start-up activity, then the manager. The stop goes backwards:
 the manager within its budget, kopf with its clean-up activity, the endpoints last. kopf gets handlers of ours for the
 login, the liveness and the clean-up, and beside them those of the user's modules; where these bring none for
-resources, kopf only reads the API discovery, so it needs no permissions.
+resources, kopf only reads the API discovery, so it needs no permissions. With an election the handlers for resources
+are left to the manager (`Beside`), which runs them while it leads.
+
+A user's hooks are kopf's: `@kopf.on.startup` before anything of the manager, on every replica, and able to keep it from
+starting; `@kopf.on.cleanup` after all of it.
 """
 
 import asyncio
 import logging
+import signal
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import kopf
 
 from konverge.errors import ConfigError
+from konverge.host.beside import Beside
 from konverge.host.endpoints import Checks, Site, ask_kopf, listening, metrics_routes, probe_routes
 from konverge.host.lifecycle import Lifecycle, Runnable, RunnableFactory
 from konverge.host.login import Login, add_login
-from konverge.host.logs import LogOptions, configure_logging
+from konverge.host.logs import LogOptions, configure_logging, reopen_log
 from konverge.host.modules import LoadedModules
 from konverge.host.signals import Signals
+from konverge.host.watching import FileWatch
 
 _new_event_loop: Callable[[], asyncio.AbstractEventLoop]
 try:
@@ -43,7 +52,9 @@ class HostOptions:
 
     `namespaces` empty means the whole cluster. Addresses are `host:port` or `:port`; `0` turns an endpoint off.
     `readiness` and `liveness` are asked at each probe and must not block. `metrics` gives a body and its content type.
-    `shutdown_budget` is in seconds. `logs` None leaves logging as it is.
+    `shutdown_budget` is in seconds. `logs` None leaves logging as it is. `beside` is given where the handlers for resources
+    are the manager's to run. `sites` are served too, `watches` are run, and `hangup` is called on SIGHUP; without it that
+    signal ends the process, as it does by default.
     """
 
     login: Login
@@ -54,6 +65,11 @@ class HostOptions:
     readiness: Callable[[], Checks] = _no_checks
     liveness: Callable[[], Checks] = _no_checks
     metrics: Callable[[], tuple[bytes, str]] | None = None
+    metrics_tls: ssl.SSLContext | None = None
+    sites: Sequence[Site] = ()
+    watches: Sequence[FileWatch] = ()
+    hangup: Callable[[], None] | None = None
+    beside: Beside | None = None
     shutdown_budget: float = 30.0
     logs: LogOptions | None = field(default_factory=LogOptions)
 
@@ -67,7 +83,10 @@ def serve(runnable_factory: RunnableFactory, options: HostOptions) -> int:
     try:
         if options.logs is not None:
             configure_logging(options.logs)
-        with Signals() as signals, asyncio.Runner(loop_factory=_new_event_loop) as runner:
+        calls = {signal.SIGUSR1: reopen_log}
+        if options.hangup is not None:
+            calls[signal.SIGHUP] = options.hangup
+        with Signals(calls) as signals, asyncio.Runner(loop_factory=_new_event_loop) as runner:
             return runner.run(_serve(runnable_factory, options, signals))
     except ConfigError as error:
         logger.error("%s", error)  # noqa: TRY400 - the message says what to do, a traceback does not
@@ -90,27 +109,30 @@ async def _serve(factory: RunnableFactory, options: HostOptions, signals: Signal
 
     sites = [Site("probe", options.probe_address, probe_routes(liveness, readiness))]
     if options.metrics is not None:
-        sites.append(Site("metrics", options.metrics_address, metrics_routes(options.metrics)))
-    async with listening(sites):
+        sites.append(Site("metrics", options.metrics_address, metrics_routes(options.metrics), options.metrics_tls))
+    async with listening([*sites, *options.sites]), _watching(options.watches):
         await _run_kopf(lifecycle, options, signals, kopf_url)
     return 1 if lifecycle.failure else 0
 
 
 async def _run_kopf(lifecycle: Lifecycle, options: HostOptions, signals: Signals, liveness_url: str | None) -> None:
     """Run kopf, and beside it the manager, until both have ended."""
-    modules = options.modules
-    settings = kopf.OperatorSettings()
+    modules, beside = options.modules, options.beside
+    settings = beside.settings if beside else kopf.OperatorSettings()
     settings.scanning.disabled = not modules.has_resource_handlers
     settings.posting.enabled = modules.has_resource_handlers
     add_login(modules.registry, options.login)
     _add_probe(modules.registry, lifecycle, options.liveness)
     _add_cleanup(modules.registry, lifecycle)
+    if beside:
+        beside.spawned = lambda: signals.reclaim(asyncio.get_running_loop())
     # The manager's task exists before kopf starts, and its stop ends before kopf's: kopf cancels what it finds later.
     lifecycle.start()
     ignored = asyncio.all_tasks()
     tasks = await kopf.spawn_tasks(
-        registry=modules.registry,
+        registry=beside.everywhere() if beside else modules.registry,
         settings=settings,
+        memo=beside.memo if beside else None,
         standalone=True,
         clusterwide=not options.namespaces,
         namespaces=options.namespaces,
@@ -126,6 +148,17 @@ async def _run_kopf(lifecycle: Lifecycle, options: HostOptions, signals: Signals
     if not lifecycle.stopping.is_set():
         lifecycle.fail("kopf stopped without being asked to")
     await lifecycle.wait()
+
+
+@asynccontextmanager
+async def _watching(watches: Sequence[FileWatch]) -> AsyncIterator[None]:
+    running = [asyncio.create_task(watch.run(), name="file watch") for watch in watches]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _add_probe(registry: kopf.OperatorRegistry, lifecycle: Lifecycle, liveness: Callable[[], Checks]) -> None:

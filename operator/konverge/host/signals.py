@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first asks for an ordered stop, the second ends the process on the spot.
+"""SIGTERM and SIGINT: the first asks for an ordered stop, the second ends the process on the spot. Others call what they are for.
 
 The handlers are plain ones, not the event loop's: they run even while the loop is blocked, and no other code that adds
 a handler to the loop runs beside them.
@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Self
 
@@ -19,11 +19,15 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """A context manager that owns both signals meanwhile. Outside of the main thread it does nothing."""
+    """A context manager that owns both signals meanwhile, and those of `calls`, each of which calls its function in the loop.
 
-    def __init__(self) -> None:
+    Outside of the main thread it does nothing.
+    """
+
+    def __init__(self, calls: Mapping[signal.Signals, Callable[[], None]] | None = None) -> None:
         self._main = threading.current_thread() is threading.main_thread()
-        self._previous = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._calls = dict(calls or {})
+        self._previous = {number: signal.getsignal(number) for number in (*_SIGNALS, *self._calls)}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: Callable[[str], None] = lambda _: None
         self._asked = False
@@ -52,6 +56,12 @@ class Signals:
         if self._main:
             for number in _SIGNALS:
                 signal.signal(number, self._received)
+            for number in self._calls:
+                signal.signal(number, self._called)
+
+    def _called(self, number: int, _: FrameType | None) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._calls[signal.Signals(number)])
 
     def _received(self, number: int, _: FrameType | None) -> None:
         name = signal.Signals(number).name

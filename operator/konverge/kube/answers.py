@@ -14,7 +14,10 @@ import orjson
 
 from konverge.errors import ApiError
 from konverge.model.resource import ResourceType
-from konverge.ports import Page
+from konverge.ports import Page, WatchEvent
+
+_UNNAMED = frozenset({None, "PartialObjectMetadata"})
+"""The kinds of what is an object of the resource that was asked for."""
 
 _EXCERPT = 300
 """Characters of a foreign body that an error message shows."""
@@ -79,11 +82,21 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
     return max(0.0, (at - now).total_seconds())
 
 
+def named(event: WatchEvent, resource: ResourceType) -> WatchEvent:
+    """An event of a watch for metadata alone, whose object says what it is the metadata of."""
+    _name(event.object, resource)
+    return event
+
+
+def _name(item: Any, resource: ResourceType) -> None:
+    item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+
+
 def page_of(answer: Mapping[str, Any], resource: ResourceType) -> Page:
     """The page that a list answer holds. The server leaves kind and apiVersion off the items of built-in lists."""
     items = answer.get("items") or []
     for item in items:
-        item.setdefault("apiVersion", resource.api_version)
-        item.setdefault("kind", resource.kind)
+        if item.get("kind") in _UNNAMED:
+            _name(item, resource)
     metadata = answer.get("metadata") or {}
     return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))

@@ -4,14 +4,16 @@ Objects stay parsed JSON from end to end, through orjson in both directions; mod
 target and one body here; `Transport` exchanges them and `Retrier` decides about another attempt.
 """
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any, Literal, Self
 from urllib.parse import quote, urlencode
 
 import orjson
 
-from konverge.kube.answers import page_of
+from konverge.kube.answers import named, page_of
 from konverge.kube.auth import ConnectionDetails
 from konverge.kube.gate import WriteGate
 from konverge.kube.retry import Retrier
@@ -23,9 +25,16 @@ from konverge.ports import Page, PatchType, Scope, WatchEvent
 APPLY = "application/apply-patch+yaml"
 """The one content type of server-side apply that every version knows. JSON is YAML."""
 
+METADATA = f"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST = f"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+"""The forms of an object and of a list without anything but metadata; whole from a server that does not know them."""
+
 # The server's default is to drop fields that it does not know and to tell of it in a header that nobody reads. A field
 # that was written and does not exist is a mistake in an operator, so each write asks for an error instead.
 STRICT = ("fieldValidation", "Strict")
+
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.:-]+").fullmatch
+"""Nearly every name is fine as it is, and `quote` takes its time to find out."""
 
 _ALL = Scope()
 
@@ -63,6 +72,10 @@ class Client:
         answer = await self._retrier.run(lambda: self._transport.exchange("POST", target, body), repeatable=True)
         return str(answer["status"]["userInfo"]["username"])
 
+    async def read(self, path: str) -> dict[str, Any]:
+        """GET what is no object of a resource, such as the API's discovery. Raises: ApiError; ConnectionFailed."""
+        return await self._read(path)
+
     async def get(self, resource: ResourceType, name: str, namespace: str | None = None) -> Object:
         return await self._read(_object_path(resource, name, namespace))
 
@@ -82,10 +95,17 @@ class Client:
             query.append(("continue", continue_token))
         elif resource_version:  # a continue token holds the version of its list, and the server refuses both
             query.append(("resourceVersion", resource_version))
-        return page_of(await self._read(_collection_path(resource, scope.namespace), query), resource)
+        accept = METADATA_LIST if scope.metadata_only else ""
+        return page_of(await self._read(_collection_path(resource, scope.namespace), query, accept), resource)
 
     async def watch(
-        self, resource: ResourceType, scope: Scope = _ALL, *, resource_version: str, timeout_seconds: float
+        self,
+        resource: ResourceType,
+        scope: Scope = _ALL,
+        *,
+        resource_version: str,
+        timeout_seconds: float,
+        initial_events: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         """See `ports.Watcher`. Not repeated here: the reflector resumes it, and must see each failure to report it."""
         query = [
@@ -95,13 +115,15 @@ class Client:
             ("resourceVersion", resource_version),
             ("timeoutSeconds", str(max(1, round(timeout_seconds)))),
         ]
+        if initial_events:
+            query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
         target = _target(_collection_path(resource, scope.namespace), query)
         idle = timeout_seconds + self._watch_grace
-        async with self._transport.stream(target) as chunks:
+        async with self._transport.stream(target, METADATA if scope.metadata_only else "") as chunks:
             asked = f"watch of {resource} at {self._transport.server}"
             async with aclosing(read_events(chunks, idle=idle, asked=asked)) as events:
                 async for event in events:
-                    yield event
+                    yield named(event, resource) if scope.metadata_only else event
 
     async def create(
         self,
@@ -182,10 +204,10 @@ class Client:
         target = _object_path(resource, name, namespace)
         await self._write("DELETE", resource, target, options, repeatable=bool(uid))
 
-    async def _read(self, path: str, query: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    async def _read(self, path: str, query: Sequence[tuple[str, str]] = (), accept: str = "") -> dict[str, Any]:
         target = _target(path, query)
         answer: dict[str, Any] = await self._retrier.run(
-            lambda: self._transport.exchange("GET", target), repeatable=True
+            lambda: self._transport.exchange("GET", target, accept=accept), repeatable=True
         )
         return answer
 
@@ -221,7 +243,12 @@ def _plain(value: object) -> Any:
 
 
 def _target(path: str, query: Sequence[tuple[str, str]]) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
+    return f"{path}?{_query(tuple(query))}" if query else path
+
+
+@lru_cache(maxsize=256)  # a program asks for few different ones, and encoding one costs as much as encoding the body
+def _query(pairs: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(pairs)
 
 
 def _scope_query(scope: Scope) -> list[tuple[str, str]]:
@@ -251,4 +278,4 @@ def _segment(text: str, resource: ResourceType) -> str:
     if text in {"", ".", ".."}:
         message = f"{text!r} is no name of an object or namespace ({resource})"
         raise ValueError(message)
-    return quote(text, safe=":")
+    return text if _UNRESERVED(text) else quote(text, safe=":")

@@ -24,6 +24,8 @@ READY_REASON: Final = "Reconciled"
 ERROR_REASON: Final = "ReconcileError"
 TIMEOUT_REASON: Final = "ReconcileTimeout"
 MAX_ERROR_MESSAGE: Final = 1024
+PANICS: Final = (RecursionError, MemoryError, SystemError)
+"""Exceptions that tell of the process rather than of the object; counted as panics, as what is no Exception at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,17 @@ class Attempt:
         except (Conflict, Forbidden) as error:
             return self._refused(obj, error, log)
         except Exception as error:  # noqa: BLE001 - whatever it was, it stays with this object
+            if isinstance(error, PANICS):
+                self._metrics.panicked()
             return self._failed(obj, error, log, timed_out=limit.expired())
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # A worker must outlive a library that calls sys.exit(), and a cancelled future that a reconciler awaited.
+            if isinstance(error, asyncio.CancelledError) and _cancelled():
+                raise
+            self._metrics.panicked()
+            return self._failed(obj, error, log, timed_out=False)
         return self._judge(result, ctx)
 
     def _refused(self, obj: CustomResource[Any, Any], error: Conflict | Forbidden, log: Log) -> Outcome:
@@ -78,7 +90,7 @@ class Attempt:
             return Outcome("requeue", retry=True)
         return self._failed(obj, error, log, timed_out=False)
 
-    def _failed(self, obj: CustomResource[Any, Any], error: Exception, log: Log, *, timed_out: bool) -> Outcome:
+    def _failed(self, obj: CustomResource[Any, Any], error: BaseException, log: Log, *, timed_out: bool) -> Outcome:
         """A reconcile that broke: told in log, event and status, and tried again with growing delays."""
         if timed_out:
             reason, message = TIMEOUT_REASON, f"took longer than {self._timeout:g} s"
@@ -111,6 +123,12 @@ def _namespace_is_going(error: Forbidden) -> bool:
     """Whether the server refused a child because its namespace is being deleted; the object itself goes next."""
     causes = error.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def _cancelled() -> bool:
+    """Whether it is the running task that was cancelled, and not something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def conflict(error: Conflict, log: Log) -> Outcome:

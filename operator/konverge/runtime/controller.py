@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
+from konverge.cache.backoff import Backoff
 from konverge.cache.informer import Caches
 from konverge.errors import ApiError, Conflict, ManifestError, WriteBlocked
 from konverge.model import meta
@@ -21,14 +22,21 @@ from konverge.model.resource import Object
 from konverge.ports import Api, Clock, Random, Recorder
 from konverge.runtime.apply import Applier
 from konverge.runtime.attempt import MAX_ERROR_MESSAGE, Attempt, Log, Outcome, conflict
-from konverge.runtime.context import Context, Declared
+from konverge.runtime.context import Context
+from konverge.runtime.declare import ByIndex, Mapper, View, Watch, harmless, mapper_through
+from konverge.runtime.draft import PhaseDraft
 from konverge.runtime.echo import OwnWrites, of_the_object
 from konverge.runtime.finalize import Finalizer
+from konverge.runtime.history import History, Past
+from konverge.runtime.logs import ContextLog
 from konverge.runtime.metrics import ControllerMetrics
+from konverge.runtime.predicates import all_of
 from konverge.runtime.reconciler import Reconciler
-from konverge.runtime.sources import connect_mapped, connect_owned, connect_primary
+from konverge.runtime.sources import connect_mapped, connect_owned, connect_primary, follow
 from konverge.runtime.status import StatusWriter
+from konverge.runtime.tracing import NoTracer, Tracer
 from konverge.workqueue.queue import QueueShutDown, WorkQueue
+from konverge.workqueue.ratelimit import RateLimiter
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +44,11 @@ INVALID_REASON: Final = "InvalidManifest"
 
 
 class Controller:
-    """Runs one reconciler over the objects of its resource."""
+    """Runs one reconciler over the objects of its resource.
+
+    `workers` objects are reconciled at once (default: the reconciler's number). `limiter` spaces the retries (default:
+    client-go's). `history` is told how each reconcile ended, where there is one.
+    """
 
     def __init__(
         self,
@@ -49,51 +61,61 @@ class Controller:
         random: Random,
         metrics: ControllerMetrics,
         field_manager: str = "konverge",
+        workers: int | None = None,
+        limiter: RateLimiter[Key] | None = None,
+        history: History | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.resource_class = reconciler.resource()
         self.resource = self.resource_class.resource
         self.name = self.resource.kind.lower()
-        self.reconciler = reconciler
-        self._api, self._caches, self._recorder, self._clock = api, caches, recorder, clock
-        self._metrics = metrics
-        self.queue: WorkQueue[Key] = WorkQueue(self.name, clock=clock, observer=metrics)
+        self.reconciler, self.workers = reconciler, workers or reconciler.workers
+        self._api, self._caches, self._recorder, self._clock, self._random = api, caches, recorder, clock, random
+        self._metrics, self._tracer, self.history = metrics, tracer or NoTracer(), history
+        self.queue: WorkQueue[Key] = WorkQueue(self.name, clock=clock, observer=metrics, limiter=limiter)
+        metrics.watch(self.queue)
         self._cache = caches.cache(self.resource)
         self._applier = Applier(api, caches, self._wake_owner, field_manager=field_manager)
         self._status = StatusWriter(api, api, clock, random)
         self._finalizer = Finalizer(f"{self.resource.group}/{self.name}", api, api)
-        self._declared = Declared(
-            type(reconciler).__name__,
-            frozenset(reconciler.owns),
-            frozenset(
-                {self.resource, *reconciler.owns, *reconciler.reads, *(watch.resource for watch in reconciler.watches)}
-            ),
-        )
+        self._declared = reconciler.declared()
         self._attempt = Attempt(type(reconciler).timeout, recorder=recorder, metrics=metrics, clock=clock)
         self._own = OwnWrites(self._cache, of_the_object)
-        for resource in self._declared.readable:
-            caches.cache(resource)
+        for view in self._declared.views.values():
+            if view is not None:
+                view.of(caches)
+        for index in reconciler.indexes:
+            indexed = self._declared.views[index.resource] or View(index.resource)
+            indexed.of(caches).add_index(self._declared.index_name(index.name), harmless(index))
 
     def connect(self) -> None:
         """Let changes flow from the caches into the queue."""
-        connect_primary(self._cache, self.queue.add, self._own.is_news)
+        # Whether it is news comes first: it takes note of what comes while a write is under way.
+        connect_primary(self._cache, self.queue.add, all_of(self._own.is_news, type(self.reconciler).predicate))
         for resource in self.reconciler.owns:
             connect_owned(
                 self._caches.cache(resource), self.resource, self.queue.add, self._applier.own(resource).is_news
             )
         for watched in self.reconciler.watches:
-            connect_mapped(self._caches.cache(watched.resource), watched.to, self.queue.add)
+            mapper = self._mapper(watched)
+            connect_mapped(watched.view.of(self._caches), mapper, self.queue.add, watched.predicate)
 
     async def run(self) -> None:
         """Reconcile until the queue is shut down and empty of running work; cancelling it cancels the reconciles."""
         async with asyncio.TaskGroup() as group:
-            streams = [group.create_task(self._pump(stream)) for stream in self.reconciler.sources()]
-            workers = [
-                group.create_task(self._work(), name=f"{self.name}-{number}")
-                for number in range(self.reconciler.workers)
+            streams = [
+                group.create_task(self._follow(stream, number))
+                for number, stream in enumerate(self.reconciler.sources())
             ]
+            workers = [group.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self.workers)]
             await asyncio.gather(*workers)
             for stream in streams:
                 stream.cancel()
+
+    def _mapper(self, watched: Watch) -> Mapper:
+        if not isinstance(watched.to, ByIndex):
+            return watched.to
+        return mapper_through(partial(self._cache.by_index, self._declared.index_name(watched.to.name)))
 
     def _wake_owner(self, owner: Object) -> None:
         self.queue.add(meta.key_of(owner))
@@ -102,9 +124,11 @@ class Controller:
         """Take no more work and wait until what runs has ended."""
         await self.queue.drain()
 
-    async def _pump(self, stream: AsyncIterator[Key]) -> None:
-        async for key in stream:
-            self.queue.add(key)
+    async def _follow(self, stream: AsyncIterator[Key], number: int) -> None:
+        backoff = Backoff(clock=self._clock, random=self._random)
+        await follow(
+            stream, lambda: self.reconciler.sources()[number], self.queue.add, clock=self._clock, backoff=backoff
+        )
 
     async def _work(self) -> None:
         while True:
@@ -125,16 +149,21 @@ class Controller:
             self.queue.forget(key)
             return
         reconcile_id = uuid4().hex[:12]
-        log = logging.LoggerAdapter(logger, {"controller": self.name, "object": str(key), "reconcileID": reconcile_id})
+        log = ContextLog(logger, {"controller": self.name, "object": str(key), "reconcileID": reconcile_id})
         started = self._clock.monotonic()
-        try:
-            outcome = await self._visit(raw, log)
-        except WriteBlocked as error:
-            log.info("stopped: %s", error)
-            return
-        except Exception as error:  # noqa: BLE001 - whatever it was, it stays with this object
-            outcome = self._failed_write(error, log)
-        self._metrics.reconciled(outcome.result, self._clock.monotonic() - started)
+        with self._tracer.reconcile(self.name, str(key), reconcile_id) as ended:
+            try:
+                outcome = await self._visit(raw, log)
+            except WriteBlocked as error:
+                log.info("stopped: %s", error)
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it was, it stays with this object
+                outcome = self._failed_write(error, log)
+            ended(outcome.result, outcome.verdict.message if outcome.verdict else "")
+        seconds = self._clock.monotonic() - started
+        self._metrics.reconciled(outcome.result, seconds)
+        if self.history is not None:
+            self.history.note(key, self._past(outcome, seconds, reconcile_id))
         self._requeue(key, outcome)
 
     async def _visit(self, raw: Object, log: Log) -> Outcome:
@@ -168,6 +197,8 @@ class Controller:
         if outcome.verdict is None:
             return outcome
         await self._write_status(obj, outcome.verdict, ctx)
+        if obj.phases is not None and ctx.phase_draft.current != ctx.phase_draft.before:
+            self._count_transition(obj, ctx.phase_draft)
         return outcome
 
     async def _write_status(self, obj: CustomResource[Any, Any], verdict: Verdict, ctx: Context | None = None) -> None:
@@ -187,6 +218,16 @@ class Controller:
         self._metrics.terminal()
         await self._write_status(holder, verdict)
         return Outcome("error", verdict)
+
+    def _count_transition(self, obj: CustomResource[Any, Any], draft: PhaseDraft) -> None:
+        """A phase change that is in the status now. A phase that the status had and nobody declares is counted as one."""
+        phases = obj.phases.phases if obj.phases is not None else {}
+        before = "" if draft.before is None else draft.before if draft.before in phases else "unknown"
+        self._metrics.transition(obj.resource.kind, before, draft.current or "", draft.lasted(self._clock.now()))
+
+    def _past(self, outcome: Outcome, seconds: float, reconcile_id: str) -> Past:
+        reason, message = (outcome.verdict.reason, outcome.verdict.message) if outcome.verdict else ("", "")
+        return Past(self._clock.now(), seconds, outcome.result, reconcile_id, reason, message)
 
     def _failed_write(self, error: Exception, log: Log) -> Outcome:
         """The status or finalizer write itself failed: come back, rate limited."""

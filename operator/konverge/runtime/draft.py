@@ -84,6 +84,12 @@ class PhaseDraft:
             return None
         return self._since if self.current == self.before and self._since else timestamp(now)
 
+    def lasted(self, now: datetime) -> float | None:
+        """How many seconds the phase lasted in which the object was before; None where its begin is not known."""
+        if self.before is None or not self._since:
+            return None
+        return max(0.0, (now - datetime.fromisoformat(self._since)).total_seconds())
+
     def verdict(self) -> Verdict | None:
         """What the phase says of the object; None where there is no phase."""
         phase = self._phase()

@@ -9,7 +9,7 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from konverge.errors import KonvergeError, NotFound
@@ -55,6 +55,16 @@ class _Pending:
     at: datetime
 
 
+class Recent(NamedTuple):
+    """An event as its object's story tells it: how many seconds ago it came last, and how often it came."""
+
+    ago: float
+    type: str
+    reason: str
+    message: str
+    times: int
+
+
 class EventRecorder:
     """Implements `ports.Recorder` on an API server. `run` does the writing; without it events only pile up and drop."""
 
@@ -62,7 +72,7 @@ class EventRecorder:
         self._writer, self._clock = writer, clock
         self._component, self._instance = component, instance
         self._pending: asyncio.Queue[_Pending] = asyncio.Queue(PENDING)
-        self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
+        self._series: OrderedDict[tuple[str, str, str, str], _Series] = OrderedDict()
         self._budgets: OrderedDict[str, _Budget] = OrderedDict()
         self.dropped = 0
 
@@ -95,6 +105,16 @@ class EventRecorder:
             self._series.popitem(last=False)
         body = self._body(regarding, series, event_type, reason, message, action)
         self._put(_Pending(series, body, 1, self._clock.now()))
+
+    def recent(self, uid: str) -> list[Recent]:
+        """What was recorded about the object of that uid and is still remembered, the newest first."""
+        now = self._clock.monotonic()
+        found = [
+            Recent(now - series.last, event_type, reason, message, series.count)
+            for (about, event_type, reason, message), series in self._series.items()
+            if about == uid
+        ]
+        return sorted(found)
 
     async def run(self) -> None:
         """Write what is recorded, for ever."""

@@ -88,14 +88,16 @@ class Manager:
             if await self._or_stop(self._ready_to_lead(), stopping, background):
                 await self._lead(stopping, background)
         finally:
-            await self._end_background(background, stopping)
+            await _cancel([*background, stopping])
         logger.info("stopped")
 
     def health(self) -> Mapping[str, str | None]:
         """What is wrong, by the name of the part; None where all is well."""
         report: dict[str, str | None] = {"caches-synced": None if self.synced else "the caches have not listed yet"}
         for informer in self._caches.health():
-            name = "-".join(filter(None, ["informer", str(informer.resource), informer.scope.namespace]))
+            scope = informer.scope
+            part = ("metadata" if scope.metadata_only else "", scope.label_selector, scope.field_selector)
+            name = "-".join(filter(None, ["informer", str(informer.resource), scope.namespace, *part]))
             report[name] = None if informer.healthy else informer.last_error or "not watching"
         return report
 
@@ -130,8 +132,9 @@ class Manager:
         finally:
             await _cancel([*others, *controllers, *hold])
             self._set_leading(leads=False)
-            if released and self._elector is not None:
-                await self._elector.release()
+            if released:
+                await self._flush_events()
+                await self._give_back()
 
     async def _drain(self, controllers: Sequence[asyncio.Task[Any]], hold: Sequence[asyncio.Task[Any]]) -> None:
         """Let what runs finish, within the budget; the lease is still held meanwhile, and its loss ends the wait."""
@@ -163,20 +166,18 @@ class Manager:
         return False
 
     async def _give_back(self) -> bool:
-        """Stopped in the very moment of being elected: give the lease back without having acted."""
+        """Give the lease back; always False, for a start that was told to stop in the moment of being elected."""
         if self._elector is not None:
             await self._elector.release()
         return False
 
-    async def _end_background(self, background: Sequence[asyncio.Task[Any]], stopping: asyncio.Task[Any]) -> None:
-        events = background[0]
-        if not events.done():
-            try:
-                async with asyncio.timeout(FLUSH_BUDGET):
-                    await self._recorder.flush()
-            except TimeoutError:
-                logger.warning("some events were not written")
-        await _cancel([*background, stopping])
+    async def _flush_events(self) -> None:
+        """Write what was recorded while this replica may still write."""
+        try:
+            async with asyncio.timeout(FLUSH_BUDGET):
+                await self._recorder.flush()
+        except TimeoutError:
+            logger.warning("some events were not written")
 
     def _set_leading(self, *, leads: bool) -> None:
         self.leading = leads

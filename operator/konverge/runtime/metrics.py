@@ -1,40 +1,57 @@
-"""Prometheus metrics under controller-runtime's names, so that its dashboards and alerts work.
+"""Prometheus metrics under controller-runtime's and kube-scheduler's names, so that their dashboards and alerts work.
 
-One `Metrics` a process holds them all on a registry of its own; parts are handed the small views they need.
+One `Metrics` a process holds them all on a registry of its own; parts are handed the small views they need. What is a
+state rather than an event (caches, work under way) is read when the metrics are asked for (`runtime/gauges`). The values
+of every label are bounded: by what is declared, by HTTP, or by a catch-all.
 """
 
+from collections import Counter as Tally
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+
+from konverge.cache.informer import Caches
+from konverge.runtime.events import EventRecorder
+from konverge.runtime.gauges import CacheGauges, QueueGauges
+from konverge.workqueue.queue import WorkQueue
 
 RECONCILE_BUCKETS: Final = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
     1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 )  # fmt: skip
 QUEUE_BUCKETS: Final = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
+ATTEMPT_BUCKETS: Final = tuple(0.001 * 2**step for step in range(15))
+PHASE_BUCKETS: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400)
 RESULTS: Final = ("success", "error", "requeue", "requeue_after")
+METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+OTHER: Final = "other"
+MAX_PROFILES: Final = 100
+"""How many scheduler profiles have a label of their own."""
 
 
 class Metrics:
     """Every metric of the process."""
 
     def __init__(self) -> None:
+        # The Go libraries have no such series either, and they double the number.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        self.reconcile_total = Counter(
-            "controller_runtime_reconcile", "Reconciles by result.", ["controller", "result"], registry=registry
-        )
+        self.reconcile_total = _counter(registry, "controller_runtime_reconcile", "Reconciles by result.", "result")
         self.reconcile_errors = _counter(registry, "controller_runtime_reconcile_errors", "Reconciles that failed.")
         self.terminal_errors = _counter(
             registry, "controller_runtime_terminal_reconcile_errors", "Reconciles that failed and are not retried."
+        )
+        self.panics = _counter(
+            registry, "controller_runtime_reconcile_panics", "Reconciles that raised what is no ordinary exception."
         )
         self.timeouts = _counter(registry, "controller_runtime_reconcile_timeouts", "Reconciles that took too long.")
         self.reconcile_time = Histogram(
@@ -65,15 +82,51 @@ class Metrics:
         self.requests = Counter(
             "rest_client_requests", "Requests to the API server.", ["code", "method", "host"], registry=registry
         )
+        self.transitions = Counter(
+            "konverge_phase_transitions", "Changes of phase.", ["kind", "from", "to"], registry=registry
+        )
+        self.phase_seconds = Histogram(
+            "konverge_phase_seconds",
+            "How long an object stayed in a phase that it left.",
+            ["kind", "phase"],
+            buckets=PHASE_BUCKETS,
+            registry=registry,
+        )
+        self.attempts = Counter(
+            "scheduler_schedule_attempts", "Attempts to place a pod.", ["result", "profile"], registry=registry
+        )
+        self.attempt_time = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long an attempt to place a pod took, with its bind.",
+            ["result", "profile"],
+            buckets=ATTEMPT_BUCKETS,
+            registry=registry,
+        )
+        self.pending_pods = Gauge("scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry)
+        self._queues = QueueGauges()
+        registry.register(self._queues)
 
     def controller(self, name: str, workers: int) -> "ControllerMetrics":
         """The view of one controller and its queue."""
         self.max_concurrent.labels(name).set(workers)
         return ControllerMetrics(self, name)
 
+    def scheduler(self) -> "SchedulerMetrics":
+        """The scheduler's observer."""
+        return SchedulerMetrics(self)
+
+    def watch_queue(self, name: str, queue: WorkQueue[Any]) -> None:
+        """Read from `queue`, at each scrape, for how long its work has been under way."""
+        self._queues.watch(name, queue)
+
+    def watch_caches(self, caches: Caches, recorder: EventRecorder) -> None:
+        """Read from these, at each scrape, what is cached and how many events were dropped. To be called once."""
+        self.registry.register(CacheGauges(caches, recorder))
+
     def request(self, method: str, host: str, code: str) -> None:
         """One request to the API server ended; `code` is the HTTP status, or `<error>` where there was none."""
-        self.requests.labels(code, method, host).inc()
+        known = len(code) == 3 and code.isdecimal()
+        self.requests.labels(code if known else "<error>", method if method in METHODS else OTHER, host).inc()
 
     def leads(self, name: str, *, now: bool) -> None:
         """Whether this replica holds the lease `name`."""
@@ -94,12 +147,19 @@ class ControllerMetrics:
         self._active = metrics.active_workers.labels(name)
         self._errors = metrics.reconcile_errors.labels(name)
         self._terminal = metrics.terminal_errors.labels(name)
+        self._panics = metrics.panics.labels(name)
         self._timeouts = metrics.timeouts.labels(name)
         self._adds = metrics.adds.labels(name, name)
         self._retries = metrics.retries.labels(name, name)
         self._queued = metrics.queue_duration.labels(name, name)
         self._worked = metrics.work_duration.labels(name, name)
-        self._depths: dict[int, Gauge] = {}
+        self._depths: Tally[int] = Tally()
+        self._totals = {0: 0, -100: 0}
+        self._gauges = {bucket: metrics.depth.labels(name, name, str(bucket)) for bucket in (0, -100)}
+
+    def watch(self, queue: WorkQueue[Any]) -> None:
+        """The queue of this controller, for what is read at each scrape."""
+        self._metrics.watch_queue(self._name, queue)
 
     @contextmanager
     def active(self) -> Generator[None]:
@@ -124,9 +184,22 @@ class ControllerMetrics:
         self._errors.inc()
         self._terminal.inc()
 
+    def panicked(self) -> None:
+        """A reconcile raised what is no ordinary exception, such as SystemExit."""
+        self._panics.inc()
+
     def timed_out(self) -> None:
         """A reconcile was cut off."""
         self._timeouts.inc()
+
+    def transition(self, kind: str, before: str, after: str, seconds: float | None) -> None:
+        """An object of `kind` changed its phase, `seconds` after it had entered the one before (None: not known).
+
+        `before` and `after` are declared phases, `unknown`, or empty for none.
+        """
+        self._metrics.transitions.labels(kind, before, after).inc()
+        if seconds is not None:
+            self._metrics.phase_seconds.labels(kind, before).observe(seconds)
 
     def on_add(self) -> None:
         """See QueueObserver."""
@@ -135,10 +208,12 @@ class ControllerMetrics:
     def on_depth(self, priority: int, depth: int) -> None:
         """See QueueObserver. The label knows the two priorities that the framework uses, so that it stays bounded."""
         bucket = 0 if priority >= 0 else -100
-        gauge = self._depths.get(bucket)
-        if gauge is None:
-            gauge = self._depths[bucket] = self._metrics.depth.labels(self._name, self._name, str(bucket))
-        gauge.set(depth)
+        self._totals[bucket] += depth - self._depths[priority]
+        if depth:
+            self._depths[priority] = depth
+        else:
+            del self._depths[priority]  # priorities are the caller's: do not collect them
+        self._gauges[bucket].set(self._totals[bucket])
 
     def on_queue_duration(self, seconds: float) -> None:
         """See QueueObserver."""
@@ -153,8 +228,31 @@ class ControllerMetrics:
         self._retries.inc()
 
 
-def _counter(registry: CollectorRegistry, name: str, text: str) -> Counter:
-    return Counter(name, text, ["controller"], registry=registry)
+class SchedulerMetrics:
+    """What the scheduler reports. Profiles beyond the first hundred share one label value."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._profiles: set[str] = set()
+
+    def attempt(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt to place a pod of that profile ended, `seconds` after it began."""
+        if profile not in self._profiles:
+            if len(self._profiles) >= MAX_PROFILES:
+                profile = OTHER
+            else:
+                self._profiles.add(profile)
+        self._metrics.attempts.labels(result, profile).inc()
+        self._metrics.attempt_time.labels(result, profile).observe(seconds)
+
+    def pending(self, active: int, backoff: int, unschedulable: int) -> None:
+        """How many pods wait, by place in the queue."""
+        for queue, count in (("active", active), ("backoff", backoff), ("unschedulable", unschedulable)):
+            self._metrics.pending_pods.labels(queue).set(count)
+
+
+def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
+    return Counter(name, text, ["controller", *labels], registry=registry)
 
 
 def _queue_counter(registry: CollectorRegistry, name: str, text: str) -> Counter:

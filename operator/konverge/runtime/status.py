@@ -17,12 +17,12 @@ CONFLICT_STEPS: Final = 4
 CONFLICT_BASE: Final = 0.010
 CONFLICT_FACTOR: Final = 5.0
 CONFLICT_JITTER: Final = 0.1
-_FRAMEWORK_FIELDS: Final = frozenset({"observedGeneration", "conditions", "phase", "phaseSince"})
+_FRAMEWORK_FIELDS: Final = {"observed_generation", "conditions", "phase", "phase_since"}
 
 
-def wire(status: Status) -> dict[str, Any]:
-    """The status as JSON under its wire names, with null for what is unset."""
-    return status.model_dump(mode="json", by_alias=True)
+def own_fields(status: Status) -> dict[str, Any]:
+    """The reconciler's fields of a status as JSON under their wire names, with null for what is unset."""
+    return status.model_dump(mode="json", by_alias=True, exclude=_FRAMEWORK_FIELDS)
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,8 +65,7 @@ class StatusWriter:
         any other ApiError but NotFound (gone: nothing to write to); ConnectionFailed.
         """
         live = obj.raw
-        read_as = type(obj.status).model_validate(obj.raw.get("status") or {})
-        own = _own_changes(wire(read_as), wire(obj.status))
+        own = _own_changes(obj)
         delay = CONFLICT_BASE
         for step in range(1, CONFLICT_STEPS + 1):
             patch = self._patch(obj, live, own, verdict, conditions, phase)
@@ -117,10 +116,11 @@ class StatusWriter:
         )
 
 
-def _own_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The reconciler's own fields: those set in `after`, and those that it unset."""
+def _own_changes(obj: CustomResource[Any, Any]) -> dict[str, Any]:
+    """The reconciler's own fields: those that are set, and those that it unset."""
+    before = obj.raw.get("status") or {}
     return {
-        key: value
-        for key, value in after.items()
-        if key not in _FRAMEWORK_FIELDS and (value is not None or before.get(key) is not None)
+        name: value
+        for name, value in own_fields(obj.status).items()
+        if value is not None or before.get(name) is not None
     }

@@ -19,7 +19,8 @@ from beside import LIMIT
 from konverge.model.custom import CustomResource, Spec, Status
 from konverge.model.rbac import Access
 from konverge.model.resource import Deployment, Pod, Secret
-from konverge.runtime.reconciler import Reconciler, watch
+from konverge.runtime.declare import watch
+from konverge.runtime.reconciler import Reconciler
 
 
 class WebSpec(Spec):

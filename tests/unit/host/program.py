@@ -5,6 +5,7 @@ import itertools
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 settings: dict[str, Any] = json.loads(sys.argv[1])
@@ -12,9 +13,13 @@ if settings.get("loop") == "asyncio":
     sys.modules["uvloop"] = None  # type: ignore[assignment] # makes its import fail
 
 from konverge.errors import ConfigError, LeaseLost  # noqa: E402
+from konverge.host.beside import Beside  # noqa: E402
+from konverge.host.certificates import ReloadingCertificate  # noqa: E402
 from konverge.host.login import ConnectionSettings  # noqa: E402
+from konverge.host.logs import LogOptions  # noqa: E402
 from konverge.host.modules import load_modules  # noqa: E402
 from konverge.host.process import HostOptions, Runnable, serve  # noqa: E402
+from konverge.host.watching import FileWatch  # noqa: E402
 
 
 def say(line: str) -> None:
@@ -51,6 +56,15 @@ class Manager:
                 await asyncio.Event().wait()
             case "blocking":
                 block()
+            case "standby":
+                await stop.wait()
+            case "leading":
+                assert beside is not None
+                handlers = asyncio.create_task(beside.run())
+                await stop.wait()
+                handlers.cancel()
+                await asyncio.gather(handlers, return_exceptions=True)
+                say("lease released")
         release.set()
         await worker
         say("manager stopped")
@@ -83,9 +97,14 @@ async def login() -> ConnectionSettings:
     return ConnectionSettings(server=settings["server"], token=f"token-{number}")
 
 
+modules = load_modules(settings.get("modules", []))
+beside = Beside(modules, settings.get("namespaces", [])) if settings["manager"] in {"standby", "leading"} else None
+certificate = ReloadingCertificate(Path(settings["certificates"])) if "certificates" in settings else None
 options = HostOptions(
     login=login,
-    modules=load_modules(settings.get("modules", [])),
+    modules=modules,
+    beside=beside,
+    metrics_tls=certificate.context if certificate else None,
     namespaces=tuple(settings.get("namespaces", [])),
     probe_address=settings.get("probe", "0"),
     metrics_address=settings.get("metrics", "0"),
@@ -93,6 +112,9 @@ options = HostOptions(
     liveness=lambda: settings.get("liveness", {}),
     metrics=lambda: (b"answer 42\n", "text/plain; version=0.0.4; charset=utf-8"),
     shutdown_budget=settings.get("budget", 20.0),
+    logs=LogOptions(file=settings.get("log")),
+    hangup=(lambda: say("reloading")) if settings.get("hangup") else None,
+    watches=[FileWatch([Path(path)], lambda: say("changed"), poll=0.01) for path in settings.get("watched", [])],
 )
 code = serve(factory, options)
 say(f"served {code}")

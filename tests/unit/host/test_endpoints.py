@@ -1,6 +1,7 @@
 """Addresses, the format of the probes, and the listening."""
 
 import asyncio
+import ssl
 
 import aiohttp
 import pytest
@@ -135,3 +136,29 @@ async def test_kopf_is_fine_when_it_answers_in_time_with_success() -> None:
         assert await ask_kopf(f"{url}/failing") == "a probe failed (HTTP 500); the log says which and why"
         assert await ask_kopf(f"{url}/stuck") == "no answer in 0.8 s: a probe is stuck or being retried"
     assert str(await ask_kopf(f"{url}/fine")).startswith("no answer: ")
+
+
+async def test_one_check_can_be_asked_alone_and_some_can_be_left_out() -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    async with listening([probes(port, ready={"cache": "pods are not listed", "lease": None, "hooks": "absent"})]):
+        assert await get(f"{url}/readyz/lease") == (200, "ok")
+        assert await get(f"{url}/readyz/cache") == (
+            503,
+            "[-]cache failed: pods are not listed\nreadyz check failed\n",
+        )
+        assert await get(f"{url}/readyz?exclude=cache&exclude=hooks") == (200, "ok")
+        assert (await get(f"{url}/readyz?exclude=cache"))[1] == (
+            "[+]lease ok\n[-]hooks failed: absent\nreadyz check failed\n"
+        )
+        assert await get(f"{url}/readyz/queue") == (404, "there is no check 'queue'; there are: cache, lease, hooks\n")
+
+
+async def test_a_site_with_tls_cannot_share_the_address_of_one_without() -> None:
+    port = free_port()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with pytest.raises(
+        ConfigError, match=r"probe and metrics cannot share the address .*: only one of them speaks TLS"
+    ):
+        async with listening([probes(port), Site("metrics", f"127.0.0.1:{port}", [], tls)]):
+            pass

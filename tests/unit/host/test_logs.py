@@ -4,12 +4,13 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import kopf
 import pytest
 
 from konverge.errors import ConfigError
-from konverge.host.logs import LogOptions, configure_logging
+from konverge.host.logs import LogOptions, configure_logging, reopen_log
 
 CONTEXT = {"reconcileID": "f00d", "controller": "database", "object": "team/orders", "replicas": 3}
 
@@ -127,3 +128,40 @@ def test_configuring_again_replaces_our_handler_and_no_other(out: io.StringIO) -
 def test_an_unknown_level_or_format_is_refused_with_the_known_ones(level: str, form: str) -> None:
     with pytest.raises(ConfigError, match=r"is unknown; use (one of debug, info, warning, error|text or json)"):
         configure_logging(LogOptions(level=level, format=form))  # type: ignore[arg-type]
+
+
+def test_a_log_file_that_was_moved_away_is_opened_anew(out: io.StringIO, tmp_path: Path) -> None:
+    log, moved = tmp_path / "log", tmp_path / "log.1"
+    configure_logging(LogOptions(file=str(log)))
+    logging.getLogger("konverge").info("first")
+    log.rename(moved)
+    logging.getLogger("konverge").info("second")
+    reopen_log()
+    logging.getLogger("konverge").info("third")
+    assert [line.split()[-1] for line in moved.read_text().splitlines()] == ["first", "second"]
+    assert log.read_text().splitlines()[-1].endswith(" third")
+    configure_logging(LogOptions(), out)  # closes the file
+
+
+def test_where_the_file_cannot_be_opened_anew_the_old_one_goes_on(out: io.StringIO, tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    configure_logging(LogOptions(file=str(directory / "log")))
+    directory.rename(tmp_path / "elsewhere")
+    reopen_log()
+    logging.getLogger("konverge").info("still here")
+    kept = (tmp_path / "elsewhere" / "log").read_text()
+    assert "cannot reopen the log file, going on in the old one" in kept
+    assert "still here" in kept
+    configure_logging(LogOptions(), out)
+
+
+def test_without_a_log_file_there_is_nothing_to_open_anew(out: io.StringIO) -> None:
+    configure_logging(LogOptions(), out)
+    reopen_log()
+    assert lines(out) == []
+
+
+def test_a_log_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere/log: No such file or directory; name a file in a directory that"):
+        configure_logging(LogOptions(file=str(tmp_path / "nowhere" / "log")))

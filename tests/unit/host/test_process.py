@@ -1,12 +1,15 @@
 """The process as a whole: started as a process of its own, against a tiny API server."""
 
+import asyncio
 import signal
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.unit.host.conftest import StartHost
 from tests.unit.host.running import TinyApi, eventually, free_port, get
+from tests.unit.host.test_certificates import pair, write
 
 KOPF_MODULE = """
 import kopf
@@ -212,3 +215,80 @@ async def test_an_address_in_use_is_a_failure_that_says_so(start_host: StartHost
     assert await host.exit_code() == 1
     assert f"cannot listen on metrics address 127.0.0.1:{api.port}" in host.output
     assert "manager started" not in host.output
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+async def test_a_hangup_asks_for_a_reload_and_does_not_end_the_process(start_host: StartHost, loop: str) -> None:
+    host = await start_host("orderly", loop=loop, hangup=True)
+    await host.until("manager started")
+    host.send(signal.SIGHUP)
+    await host.until("reloading")
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0, host.output
+
+
+async def test_a_hangup_ends_a_process_that_has_nothing_to_reload(start_host: StartHost) -> None:
+    host = await start_host("orderly")
+    await host.until("manager started")
+    host.send(signal.SIGHUP)
+    assert await host.exit_code() == -signal.SIGHUP
+
+
+async def test_usr1_opens_the_log_file_anew(start_host: StartHost, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    host = await start_host("orderly", log=str(log))
+    await host.until("manager started")
+    log.rename(tmp_path / "log.1")
+    host.send(signal.SIGUSR1)
+    while not log.exists() or "reopened the log file" not in log.read_text():  # noqa: ASYNC110 - another process's
+        await asyncio.sleep(0.01)
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0
+    assert "the manager has stopped" in log.read_text()
+
+
+async def test_a_watched_file_is_looked_at_while_the_process_runs(start_host: StartHost, tmp_path: Path) -> None:
+    watched = tmp_path / "config"
+    host = await start_host("orderly", watched=[str(watched)])
+    await host.until("manager started")
+    watched.write_text("new")
+    await host.until("changed")
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0, host.output
+
+
+async def test_with_an_election_the_handlers_wait_for_the_manager_to_run_them(
+    start_host: StartHost, api: TinyApi, tmp_path: Path
+) -> None:
+    module = tmp_path / "handlers.py"
+    module.write_text(KOPF_MODULE)
+    standby = await start_host("standby", modules=[str(module)])
+    leader = await start_host("leading", modules=[str(module)])
+    await standby.until("user start-up")
+    await leader.until("seen default/settings")
+    leader.send(signal.SIGTERM)
+    standby.send(signal.SIGTERM)
+    assert await leader.exit_code() == await standby.exit_code() == 0, leader.output + standby.output
+    assert "seen" not in standby.output
+    assert leader.output.count("user start-up") == leader.output.count("user clean-up") == 1
+    assert leader.before("user start-up", "seen default/settings")
+    assert leader.before("the kopf handlers have ended", "lease released")
+    assert leader.before("lease released", "user clean-up")
+
+
+async def test_metrics_are_served_over_tls_where_there_is_a_certificate(start_host: StartHost, tmp_path: Path) -> None:
+    write(tmp_path, *pair("operator"))
+    port = free_port()
+    host = await start_host("orderly", metrics=f"127.0.0.1:{port}", certificates=str(tmp_path))
+    await host.until("serving metrics on 127.0.0.1:" + f"{port} with TLS")
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"https://127.0.0.1:{port}/metrics", ssl=False) as response,
+    ):
+        assert await response.text() == "answer 42\n"
+
+
+async def test_a_certificate_that_is_not_there_is_a_failure_that_says_so(start_host: StartHost, tmp_path: Path) -> None:
+    host = await start_host("orderly", certificates=str(tmp_path / "nowhere"))
+    assert await host.exit_code() == 1
+    assert "it must hold tls.crt and tls.key" in host.output

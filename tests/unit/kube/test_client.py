@@ -62,6 +62,17 @@ async def test_the_next_page_carries_the_token_and_no_version(server: ScriptedSe
     assert dict(server.seen[0].query) == {"limit": "2", "continue": "a+b/="}
 
 
+async def test_metadata_alone_is_asked_for_and_named_as_what_it_is_of(server: ScriptedServer, client: Client) -> None:
+    partial = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {"name": "a"}}
+    server.answers(replies({"metadata": {"resourceVersion": "5"}, "items": [partial]}))
+    page = await client.list(ConfigMap, Scope("ns", metadata_only=True))
+    assert server.seen[0].headers["Accept"].split(",") == [
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/json",
+    ]
+    assert page.items == [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]
+
+
 async def test_apply_names_its_manager_and_fills_in_the_kind(server: ScriptedServer, client: Client) -> None:
     server.answers(replies(OBJECT))
     await client.apply(ConfigMap, "a", {"metadata": {"name": "a"}}, "ns", field_manager="me", force=False, dry_run=True)
@@ -277,6 +288,34 @@ async def test_a_server_that_is_not_there_is_named_after_a_few_attempts(
     assert len(clock.slept) == 4
 
 
+async def test_a_server_may_lie_below_a_path(server: ScriptedServer, connecting: Connecting) -> None:
+    server.answers(replies(OBJECT))
+    client = await connecting()
+    client._transport.credentials.details = type(client.credentials())(server=f"{server.url}/clusters/c-1")
+    await client.get(ConfigMap, "a", "ns")
+    assert server.seen[0].path == "/clusters/c-1/api/v1/namespaces/ns/configmaps/a"
+
+
+async def test_a_proxy_is_asked_for_the_whole_address(server: ScriptedServer, connecting: Connecting) -> None:
+    server.answers(refuses(404, "NotFound"), replies(OBJECT))
+    client = await connecting()
+    client._transport.credentials.details = type(client.credentials())(
+        server="http://cluster.invalid:6443", proxy=server.url
+    )
+    with pytest.raises(NotFound):
+        await client.get(ConfigMap, "a", "ns")
+    assert await client.apply(ConfigMap, "a", {}, "ns", field_manager="me") == OBJECT
+    assert [seen.path for seen in server.seen] == ["http://cluster.invalid:6443/api/v1/namespaces/ns/configmaps/a"] * 2
+
+
+@pytest.mark.parametrize("token", ["secret\r\nImpersonate-User: admin", "secret\rx", "secret\nx"])
+async def test_a_token_cannot_smuggle_a_header(server: ScriptedServer, connecting: Connecting, token: str) -> None:
+    client = await connecting({"token": token})
+    with pytest.raises(ValueError, match="line break"):
+        await client.get(ConfigMap, "a", "ns")
+    assert server.seen == []
+
+
 async def test_a_server_that_does_not_answer_is_given_up(server: ScriptedServer, connecting: Connecting) -> None:
     async def never(request: Any) -> Any:
         await asyncio.Event().wait()
@@ -313,6 +352,17 @@ async def test_a_closed_gate_lets_only_reads_and_leases_pass(server: ScriptedSer
     assert [seen.method for seen in server.seen] == ["GET", "PUT"]
     client.gate.open()
     await client.create(ConfigMap, OBJECT)
+
+
+async def test_a_fence_is_asked_before_each_write(server: ScriptedServer, client: Client) -> None:
+    """A process that was paused beyond its term has not noticed anything yet when it sends its next write."""
+    holds = True
+    client.gate.fence(lambda: holds)
+    server.answers(replies(OBJECT))
+    await client.patch(ConfigMap, "a", {}, "default")
+    holds = False
+    with pytest.raises(WriteBlocked, match="does not hold the lease now"):
+        await client.patch(ConfigMap, "a", {}, "default")
 
 
 async def test_a_write_that_waits_for_its_retry_meets_the_closed_gate(server: ScriptedServer, client: Client) -> None:

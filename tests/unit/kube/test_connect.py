@@ -30,6 +30,7 @@ async def test_credentials_that_get_lost_in_the_package_name_its_version(
     server: ScriptedServer, connecting: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replay 17."""
+
     async def loses_the_token(self: Any) -> dict[str, Any]:
         return {}
 

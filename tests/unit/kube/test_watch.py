@@ -70,6 +70,32 @@ async def test_events_and_bookmarks_arrive_and_a_clean_end_is_no_error(server: S
     }
 
 
+async def test_initial_events_are_asked_for_as_the_server_wants_it(server: ScriptedServer, client: Client) -> None:
+    server.answers(streams())
+    stream = client.watch(ConfigMap, resource_version="", timeout_seconds=60, initial_events=True)
+    assert [event async for event in stream] == []
+    query = server.seen[0].query
+    asked = ("sendInitialEvents", "resourceVersionMatch", "allowWatchBookmarks", "resourceVersion")
+    assert {name: query[name] for name in asked} == {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "",
+    }
+
+
+async def test_events_of_metadata_alone_are_named_as_what_they_are_of(server: ScriptedServer, client: Client) -> None:
+    server.answers(
+        streams(
+            b'{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}}\n'
+        )
+    )
+    scope = Scope("ns", metadata_only=True)
+    events = [event async for event in client.watch(ConfigMap, scope, resource_version="1", timeout_seconds=60)]
+    assert server.seen[0].headers["Accept"].startswith("application/json;as=PartialObjectMetadata;")
+    assert events == [WatchEvent("ADDED", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})]
+
+
 async def test_lines_of_several_megabytes_arrive_whole(server: ScriptedServer, client: Client) -> None:
     big = {**config_map("big"), "data": {"blob": "x" * 5_000_000}}
     sent = line("MODIFIED", big)
