@@ -100,6 +100,11 @@ class LeaderElector:
         return self._held is not None and self._clock.monotonic() < self._renewed + self._renew_deadline
 
     @property
+    def trouble(self) -> str:
+        """What keeps this candidate from reading or writing the lease right now; empty where nothing does."""
+        return self._trouble
+
+    @property
     def leader(self) -> str:
         """The holder in the record that was seen last; empty when nobody holds it or none was seen."""
         return str(self._sighting.spec.get("holderIdentity") or "") if self._sighting else ""

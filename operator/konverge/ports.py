@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 from konverge.model.resource import Object, ResourceType
 
@@ -20,6 +20,9 @@ class Page(NamedTuple):
     resource_version: str
     continue_token: str = ""
 
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+"""The annotation, of value "true", of the bookmark after the last initial event of a watch."""
 
 WatchEventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
@@ -41,11 +44,15 @@ class PatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What part of a resource a list or watch covers: a namespace (None: all) and server-side selectors."""
+    """What part of a resource a list or watch covers: a namespace (None: all) and server-side selectors.
+
+    With `metadata_only` the objects come without anything but `apiVersion`, `kind` and `metadata`.
+    """
 
     namespace: str | None = None
     label_selector: str = ""
     field_selector: str = ""
+    metadata_only: bool = False
 
 
 class Reader(Protocol):
@@ -84,12 +91,16 @@ class Watcher(Protocol):
         *,
         resource_version: str,
         timeout_seconds: float,
+        initial_events: bool = False,
     ) -> AsyncIterator[WatchEvent]:
         """Stream the changes after `resource_version`, with bookmarks, until the server ends the stream.
 
         `timeout_seconds` is asked of the server; a stream silent for longer than that (and a grace) is ended here.
+        With `initial_events` all that there is, not older than `resource_version`, comes first as ADDED, ended by a
+        bookmark that carries the annotation `INITIAL_EVENTS_END`: a list and its watch in one stream.
 
-        Raises: Gone (HTTP 410 or an ERROR event of code 410); any other ApiError; ConnectionFailed.
+        Raises: Gone (HTTP 410 or an ERROR event of code 410); Invalid or BadRequest from a server that gives no initial
+        events; any other ApiError; ConnectionFailed.
         """
         ...
 

@@ -4,13 +4,14 @@ An elector acts from the return of acquire() until hold() raises, or until it st
 """
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from konverge.election import JITTER, LeaderElector
 from konverge.errors import LeaseLost
 from konverge.testing.fake import FakeApi, Faults
-from konverge.testing.sim import Sim, simulate
+from konverge.testing.sim import EPOCH, Sim, SimClock, simulate
 
 
 class Replica:
@@ -19,6 +20,8 @@ class Replica:
     def __init__(self, sim: Sim, api: FakeApi, name: str, stage: "set[str]") -> None:
         self.sim, self.api, self.name, self.stage = sim, api, name, stage
         self.terms = 0
+        # What its wall clock shows is wrong by up to an hour: no decision may hang on it.
+        self.clock = SimClock(EPOCH + timedelta(seconds=sim.random.uniform(-3600, 3600)))
 
     async def run(self) -> None:
         while True:
@@ -31,7 +34,7 @@ class Replica:
             name="main",
             namespace="default",
             identity=f"{self.name}-{self.terms}",
-            clock=self.sim.clock,
+            clock=self.clock,
             random=self.sim.random,
         )
         await elector.acquire()
@@ -55,9 +58,10 @@ class Replica:
 async def test_never_two_act_at_once_and_somebody_leads_when_faults_end(sim: Sim, count: int) -> None:
     stage: set[str] = set()
     server = FakeApi(clock=sim.clock, random=sim.random)
-    clients = [server.client(f"replica-{n}", Faults.rough(sim.random, 0.15)) for n in range(count)]
+    rate = sim.random.choice([0.02, 0.15])  # at the second, few terms last
+    clients = [server.client(f"replica-{n}", Faults.rough(sim.random, rate)) for n in range(count)]
     for client in clients:
-        client.faults.latency = (0.001, sim.random.choice([0.1, 3.0]))
+        client.faults.latency = (0.001, sim.random.choice([0.1, 1.0, 3.0]))
     replicas = [Replica(sim, client, client.user, stage) for client in clients]
     tasks = [sim.spawn(replica.run(), name=replica.name) for replica in replicas]
     for _ in range(10):
@@ -66,7 +70,7 @@ async def test_never_two_act_at_once_and_somebody_leads_when_faults_end(sim: Sim
         await sim.clock.sleep(sim.random.uniform(1, 60))
         victim.faults.heal()
         await sim.clock.sleep(sim.random.uniform(1, 60))
-    assert sum(replica.terms for replica in replicas) > 1
+    assert sum(replica.terms for replica in replicas) > 0  # one of them may last through it all
     for client in clients:
         client.faults.stop()
     await sim.until(lambda: len(stage) == 1, within=60)

@@ -6,6 +6,7 @@ the Retry-After of a PATCH) stands with the client and the host.
 
 import logging
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,19 +28,30 @@ IDLE = 620.0
 
 
 class Observed(FakeApi):
-    """The fake API server, with the version and time of each watch that is opened on gadgets."""
+    """The fake API server, with each watch that is opened on gadgets: when, and from which version.
+
+    `lists` are the calls that bring everything: a list, or with even seeds a watch with initial events.
+    """
 
     def __init__(self, sim: Sim) -> None:
         super().__init__(clock=sim.clock, random=sim.random)
         self.opened: list[tuple[float, str]] = []
+        self._from_the_start: list[float] = []
+        self.server.gives_initial_events = sim.seed % 2 == 0
 
     def watch(self, resource: ResourceType, scope: Scope = Scope(), **options: Any) -> AsyncIterator[WatchEvent]:  # noqa: B008 - frozen
         if resource == Gadget.resource:
-            self.opened.append((self.server.clock.monotonic(), options["resource_version"]))
+            now = self.server.clock.monotonic()
+            if not options["initial_events"]:
+                self.opened.append((now, options["resource_version"]))
+            elif self.server.gives_initial_events:
+                self._from_the_start.append(now)
         return super().watch(resource, scope, **options)
 
-    def lists(self, resource: ResourceType = Gadget.resource) -> list[Any]:
-        return [call for call in self.requests if call.verb == "list" and call.resource == resource]
+    @property
+    def lists(self) -> list[float]:
+        listed = [call.time for call in self.requests if call.verb == "list" and call.resource == Gadget.resource]
+        return sorted(listed + self._from_the_start)
 
 
 async def settled(sim: Sim, reconciler: Reconciler[Any] | None = None) -> tuple[World, Observed]:
@@ -64,15 +76,15 @@ async def test_a_410_means_one_list_after_a_wait_and_the_old_version_is_never_us
     """Replay 1."""
     world, api = await settled(sim)
     await sim.clock.sleep(5)
-    lists, watches, left = len(api.lists()), len(api.opened), sim.time
+    lists, watches, left = len(api.lists), len(api.opened), sim.time
     api.compact()
     api.end_watches(Gadget.resource, None if on_connect else gone("too old resource version: 5"))
     person = api.client("person")
     await person.delete(Gadget.resource, "one", NAMESPACE)  # while nobody watches: only the list can tell
     await world.create("two")
     await sim.until(lambda: world.ready("two") and len(world.caches.cache(Gadget.resource)) == 1)
-    assert len(api.lists()) == lists + 1
-    assert api.lists()[-1].time - left >= 0.8
+    assert len(api.lists) == lists + 1
+    assert api.lists[-1] - left >= 0.8
     before = {version for _, version in api.opened[: watches + on_connect]}
     assert before.isdisjoint({version for _, version in api.opened[watches + on_connect :]})
 
@@ -90,7 +102,7 @@ async def test_a_watch_that_fails_for_long_shows_in_readyz_and_resumes_by_itself
     await world.edit(size=7)
     await sim.until(lambda: not red(world), within=900)
     await sim.until(lambda: (world.child() or {})["data"] == {"size": "7"})
-    assert len(api.lists()) == 1
+    assert len(api.lists) == 1
 
 
 @simulate(seeds=range(3))
@@ -106,7 +118,7 @@ async def test_a_silent_stream_is_replaced_from_its_last_version_within_the_idle
     assert int(at) >= int(version)
     assert reopened - silent_since <= IDLE
     await sim.until(lambda: (world.child() or {})["data"] == {"size": "7"})
-    assert len(api.lists()) == 1
+    assert len(api.lists) == 1
 
 
 @simulate(seeds=range(5))
@@ -238,7 +250,7 @@ async def test_a_status_that_conflicts_again_and_again_is_retried_within_bounds_
     await world.create()
     await sim.until(world.ready)
     assert len(refused) == 6
-    waited = [later - earlier for earlier, later in zip(refused, refused[1:], strict=False)]
+    waited = [later - earlier for earlier, later in pairwise(refused)]
     assert min(waited) > 0  # the work queue's limiter, where the writer gave up after four
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
@@ -273,8 +285,10 @@ async def test_renewals_that_fail_for_long_block_writes_cancel_work_and_end_the_
             raise
         return await mirror(gadget, ctx)
 
-    world = World(sim, GadgetReconciler(long_step), Observed(sim))
-    world.reconciler.__class__.timeout = 120
+    class Patient(GadgetReconciler, owns=[ConfigMap], timeout=120):
+        pass
+
+    world = World(sim, Patient(long_step), Observed(sim))
     elected(world, "one")
     await world.create()
     running = world.manager.run(world.stop)
@@ -297,7 +311,8 @@ async def test_renewals_that_fail_for_long_block_writes_cancel_work_and_end_the_
 @simulate(seeds=range(3))
 async def test_a_standby_that_never_led_stops_without_having_acted(sim: Sim) -> None:
     """Replay 9."""
-    world = World(sim, GadgetReconciler(), Observed(sim))
+    reconciler = GadgetReconciler()
+    world = World(sim, reconciler, Observed(sim))
     leader = LeaderElector(
         world.api.client("other"),
         name="main",
@@ -315,7 +330,7 @@ async def test_a_standby_that_never_led_stops_without_having_acted(sim: Sim) -> 
     assert len(world.caches.cache(Gadget.resource)) == 1  # warm
     await world.shut_down()
     assert [write for write in world.api.writes if write.user == "client"] == []
-    assert world.controller.reconciler.calls == 0
+    assert reconciler.calls == 0
     holding.cancel()
 
 
@@ -352,11 +367,11 @@ async def test_a_crd_that_goes_and_comes_back_is_followed_with_few_words(
         lambda change: deleted.append(change.key.name) if change.new is None else None
     )
     caplog.clear()
-    lists, start = len(api.lists()), sim.time
+    lists, start = len(api.lists), sim.time
     api.uninstall(Gadget.resource)
     await sim.clock.sleep(60)
     assert deleted == ["one"]
-    tried = [call.time for call in api.lists()[lists:]]
+    tried = api.lists[lists:]
     assert 3 <= len(tried) <= 8
     assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
     api.install(Gadget.resource)
@@ -370,14 +385,13 @@ async def test_a_throttled_list_waits_as_asked_and_the_stream_lives(sim: Sim) ->
     """Replay 12: five times Retry-After 3; for a PATCH the client itself waits."""
     api = Observed(sim)
     slow = ApiError.of(429, "TooManyRequests", "slow down", retry_after=3.0)
-    api.faults.inject(slow, verbs=["list"], resource=Gadget.resource, times=5)
+    api.faults.inject(slow, verbs=["list", "watch"], resource=Gadget.resource, times=5)
     world = World(sim, GadgetReconciler(), api)
     await world.create()
     world.start()
     await sim.until(world.ready)
-    tried = [call.time for call in api.lists()]
-    assert len(tried) == 6
-    assert min(later - earlier for earlier, later in zip(tried, tried[1:], strict=False)) >= 3 - 1e-6
+    assert len(api.lists) == 6
+    assert min(later - earlier for earlier, later in pairwise(api.lists)) >= 3 - 1e-6
     api.faults.inject(slow, verbs=["patch"], resource=Gadget.resource, times=5)
     watches = len(api.opened)
     await world.edit(size=5)

@@ -15,7 +15,20 @@ from konverge.model.resource import Object
 Subscriber = Callable[[Change], None]
 """Told of each change, synchronously: must be quick. What it raises is logged and stops nobody else."""
 
+Unsubscribe = Callable[[], None]
+"""Ends a subscription; may be called twice."""
+
 _log = logging.getLogger(__name__)
+
+
+class _Subscription:
+    """One call of `subscribe`, until it is ended."""
+
+    __slots__ = ("active", "fn")
+
+    def __init__(self, fn: Subscriber) -> None:
+        self.fn = fn
+        self.active = True
 
 
 class Delivery:
@@ -27,16 +40,30 @@ class Delivery:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.synced = asyncio.Event()
-        self._subscribers: tuple[Subscriber, ...] = ()
+        self._subscriptions: tuple[_Subscription, ...] = ()
         # Each change with those who were subscribed when it happened: who comes later has it in the replay.
-        self._pending: deque[tuple[Change, tuple[Subscriber, ...]]] = deque()
+        self._pending: deque[tuple[Change, tuple[_Subscription, ...]]] = deque()
         self._delivering = False
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Tell `subscriber` of every object held, as ADDED and `initial`, and of every change from now on."""
-        for key, obj in self._store.snapshot().items():
-            self._pending.append((Change(ChangeType.ADDED, key, None, obj, initial=True), (subscriber,)))
-        self._subscribers += (subscriber,)
+    def subscribe(self, subscriber: Subscriber) -> Unsubscribe:
+        """Tell `subscriber` of every object held, as ADDED and `initial`, and of every change from now on.
+
+        Call what is returned to be told nothing more, not even what has happened already.
+        """
+        subscription = _Subscription(subscriber)
+        self._replay((subscription,))
+        self._subscriptions += (subscription,)
+        self._deliver()
+
+        def unsubscribe() -> None:
+            subscription.active = False
+            self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
+
+        return unsubscribe
+
+    def replay(self) -> None:
+        """Tell everybody of every object held, as if they had just subscribed."""
+        self._replay(self._subscriptions)
         self._deliver()
 
     def listed(self, objects: Iterable[Object], *, rewound: bool) -> list[Key]:
@@ -67,10 +94,18 @@ class Delivery:
         """A write of ours returned `obj`."""
         self._send(self._store.wrote(obj))
 
+    def removed(self, obj: Object) -> None:
+        """`obj` turned out to be gone."""
+        self._send(self._store.gone(obj))
+
+    def _replay(self, subscriptions: tuple[_Subscription, ...]) -> None:
+        for key, obj in self._store.snapshot().items():
+            self._pending.append((Change(ChangeType.ADDED, key, None, obj, initial=True), subscriptions))
+
     def _send(self, change: Change | None) -> None:
         """Tell everybody; from within a subscriber, as soon as all have been told of the change at hand."""
-        if change is not None and self._subscribers:
-            self._pending.extend((part, self._subscribers) for part in split(change))
+        if change is not None and self._subscriptions:
+            self._pending.extend((part, self._subscriptions) for part in split(change))
             self._deliver()
 
     def _deliver(self) -> None:
@@ -79,9 +114,10 @@ class Delivery:
         self._delivering = True
         try:
             while self._pending:
-                change, subscribers = self._pending.popleft()
-                for subscriber in subscribers:
-                    self._tell(subscriber, change)
+                change, subscriptions = self._pending.popleft()
+                for subscription in subscriptions:
+                    if subscription.active:
+                        self._tell(subscription.fn, change)
         finally:
             self._delivering = False
 

@@ -27,6 +27,8 @@ class ReflectorHealth:
     """What went wrong last; None once a stream has delivered since."""
     failures: int = 0
     """Failures in a row."""
+    lists: int = 0
+    """How often the resource was listed completely; the first time is the start, each later one a relist."""
     _opened: float | None = None
     _lost: float | None = None
 
@@ -54,6 +56,7 @@ class ReflectorHealth:
 
     def listed(self) -> None:
         """A list was complete. Only the first one proves health: later ones follow a watch that failed."""
+        self.lists += 1
         if not self.synced:
             self.synced, self._lost = True, self.clock.monotonic()
             self.delivered()

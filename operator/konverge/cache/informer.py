@@ -7,18 +7,33 @@ read sees it or something newer: the watch would tell only later.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from konverge.cache.advice import explain
-from konverge.cache.delivery import Delivery, Subscriber
+from konverge.cache.delivery import Delivery, Subscriber, Unsubscribe
 from konverge.cache.index import IndexFunction
 from konverge.cache.reflector import ListWatcher, Reflector, ReflectorHealth
-from konverge.cache.store import BadObjectHook, Objects, Store, Transform, log_bad_object, strip_managed_fields
+from konverge.cache.store import (
+    BadObjectHook,
+    Objects,
+    Store,
+    Transform,
+    log_bad_object,
+    metadata_of,
+    strip_managed_fields,
+)
 from konverge.errors import CacheNotSynced
 from konverge.model.meta import Key, finalizers_of, key_of, labels_of
 from konverge.model.resource import Object, ResourceType
 from konverge.model.selectors import Selector
 from konverge.ports import Clock, Random, Scope
+
+RESYNC: Final = 36_000.0
+"""Seconds between two replays of what is held to the subscribers: ten hours."""
+
+RESYNC_JITTER: Final = 0.1
+"""The share by which each such wait is longer or shorter, by chance."""
 
 _EVERYWHERE: Final = Scope()
 
@@ -36,13 +51,19 @@ class Informer:
         random: Random,
         transform: Transform = strip_managed_fields,
         on_bad_object: BadObjectHook = log_bad_object,
+        resync: float = RESYNC,
+        watch_list: bool = False,
     ) -> None:
+        """`resync` is in seconds, 0 for never. `watch_list`: see `Reflector`; `transform` is only for whole objects."""
         self.resource, self.scope = resource, scope
-        self.store = Store(resource, transform=transform, on_bad_object=on_bad_object)
+        held_as = metadata_of if scope.metadata_only else transform
+        self.store = Store(resource, transform=held_as, on_bad_object=on_bad_object)
         self._labels = Selector.parse(scope.label_selector)
-        self._clock = clock
+        self._clock, self._random, self._resync = clock, random, resync
         self._delivery = Delivery(self.store)
-        self._reflector = Reflector(api, resource, scope, self._delivery, clock=clock, random=random)
+        self._reflector = Reflector(
+            api, resource, scope, self._delivery, clock=clock, random=random, watch_list=watch_list
+        )
 
     @property
     def health(self) -> ReflectorHealth:
@@ -50,17 +71,29 @@ class Informer:
         return self._reflector.health
 
     @property
+    def resource_version(self) -> str:
+        """The last version of the resource that the server showed; empty before the first list."""
+        return self._reflector.version
+
+    @property
     def synced(self) -> asyncio.Event:
         """Set once the resource was listed and all of it delivered."""
         return self._delivery.synced
 
-    def subscribe(self, fn: Subscriber) -> None:
-        """Call `fn` with every change from now on, after an ADDED (`initial`) for each object held already."""
-        self._delivery.subscribe(fn)
+    def subscribe(self, fn: Subscriber) -> Unsubscribe:
+        """Call `fn` with every change from now on, after an ADDED (`initial`) for each object held already.
+
+        The latter comes again at each resync: so what a subscriber lost through a fault of its own is made up for.
+        Returns what ends it.
+        """
+        return self._delivery.subscribe(fn)
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
-        await self._reflector.run()
+        async with asyncio.TaskGroup() as group:
+            if self._resync:
+                group.create_task(self._replay_now_and_then(), name=f"resync {self.resource}")
+            await self._reflector.run()
 
     async def wait_for_sync(self, timeout: float) -> None:  # noqa: ASYNC109 - the clock's seconds, not the loop's
         """Wait until the resource was listed once.
@@ -80,7 +113,13 @@ class Informer:
         Ignored while it has finalizers: then the server keeps it, and the watch tells when it goes.
         """
         if not finalizers_of(obj):
-            self._delivery.deleted(obj)
+            self._delivery.removed(obj)
+
+    async def _replay_now_and_then(self) -> None:
+        while True:
+            # By chance, so that the caches of a process do not all do it at once.
+            await self._clock.sleep(self._resync * self._random.uniform(1 - RESYNC_JITTER, 1 + RESYNC_JITTER))
+            self._delivery.replay()
 
     def _covers(self, obj: Object) -> bool:
         key = key_of(obj)
@@ -123,10 +162,15 @@ class Cache:
         """The objects for which the index's function gave `value`. Raises: KeyError naming the indexes that exist."""
         return [obj for informer in self.informers for obj in informer.store.by_index(name, value)]
 
-    def subscribe(self, fn: Subscriber) -> None:
-        """Call `fn` with every change from now on, after an ADDED (`initial`) for each object held already."""
-        for informer in self.informers:
-            informer.subscribe(fn)
+    def subscribe(self, fn: Subscriber) -> Unsubscribe:
+        """As `Informer.subscribe`, over all informers."""
+        endings = [informer.subscribe(fn) for informer in self.informers]
+
+        def unsubscribe() -> None:
+            for ending in endings:
+                ending()
+
+        return unsubscribe
 
     def wrote(self, obj: Object) -> None:
         """Take over what a write returned: the next read sees it or something newer."""
@@ -161,24 +205,40 @@ class Caches:
         clock: Clock,
         random: Random,
         on_bad_object: BadObjectHook = log_bad_object,
+        resync: float = RESYNC,
+        watch_list: bool = True,
     ) -> None:
+        """`resync` (seconds, 0 for never) and `watch_list` are for every informer: see there."""
         self._api, self._clock, self._random = api, clock, random
+        self._resync, self._watch_list = resync, watch_list
         self._namespaces: tuple[str | None, ...] = tuple(dict.fromkeys(namespaces)) or (None,)
         self._on_bad_object = on_bad_object
-        self._caches: dict[tuple[ResourceType, str, str], Cache] = {}
+        self._caches: dict[tuple[ResourceType, Scope], Cache] = {}
         self._running: asyncio.TaskGroup | None = None
 
-    def cache(self, resource: ResourceType, *, label_selector: str = "", field_selector: str = "") -> Cache:
-        """The cache of `resource`; one for each pair of server-side selectors. Starts at once when `run` is on."""
-        wanted = (resource, label_selector, field_selector)
-        if wanted not in self._caches:
+    def cache(
+        self,
+        resource: ResourceType,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+    ) -> Cache:
+        """The cache of `resource`, or of the part that server-side selectors leave; made when first asked for.
+
+        With `metadata_only` its objects have only apiVersion, kind and metadata, which saves the rest in transport and
+        in memory; it is another cache than that of the whole objects. Starts at once when `run` is on.
+        """
+        whole = Scope(None, label_selector, field_selector, metadata_only)
+        cache = self._caches.get((resource, whole))
+        if cache is None:
             namespaces = self._namespaces if resource.namespaced else (None,)
-            scopes = [Scope(namespace, label_selector, field_selector) for namespace in namespaces]
+            scopes = [replace(whole, namespace=namespace) for namespace in namespaces]
             cache = Cache(resource, [self._informer(resource, scope) for scope in scopes])
-            self._caches[wanted] = cache
+            self._caches[resource, whole] = cache
             if self._running:
                 self._start(self._running, cache)
-        return self._caches[wanted]
+        return cache
 
     async def run(self) -> None:
         """Follow the server with every cache, also those made later, until cancelled."""
@@ -196,18 +256,27 @@ class Caches:
 
         Raises: CacheNotSynced after `timeout` seconds, saying of each that is missing what is in the way and what to do.
         """
-        await _wait_for_sync(self._informers(), timeout, self._clock)
+        await _wait_for_sync(self.informers, timeout, self._clock)
 
     def health(self) -> list[ReflectorHealth]:
         """The state of every reflector; live views."""
-        return [informer.health for informer in self._informers()]
+        return [informer.health for informer in self.informers]
 
-    def _informers(self) -> list[Informer]:
+    @property
+    def informers(self) -> list[Informer]:
+        """The informers of all caches."""
         return [informer for cache in self._caches.values() for informer in cache.informers]
 
     def _informer(self, resource: ResourceType, scope: Scope) -> Informer:
         return Informer(
-            self._api, resource, scope, clock=self._clock, random=self._random, on_bad_object=self._on_bad_object
+            self._api,
+            resource,
+            scope,
+            clock=self._clock,
+            random=self._random,
+            on_bad_object=self._on_bad_object,
+            resync=self._resync,
+            watch_list=self._watch_list,
         )
 
     def _start(self, group: asyncio.TaskGroup, cache: Cache) -> None:

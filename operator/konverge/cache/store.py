@@ -15,17 +15,34 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from konverge.cache.index import Index, IndexFunction
-from konverge.model.meta import Key, controller_of, is_newer, key_of, labels_of, resource_version, uid_of
+from konverge.cache.sharing import Sharing
+from konverge.model.meta import (
+    Key,
+    controller_of,
+    finalizers_of,
+    is_deleting,
+    is_newer,
+    key_of,
+    labels_of,
+    resource_version,
+    uid_of,
+)
 from konverge.model.resource import Object, ResourceType
 from konverge.model.selectors import Selector
 
 OWNER_INDEX: Final = "owner"
 """The index that every store has: the uid of the controlling owner."""
 
-_NAMESPACE_INDEX: Final = "konverge.namespace"
+_IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+_MAPPING: Final = (dict, Mapping)
+"""The first is what nearly all are; asking an abstract class costs ten times as much."""
 
 _MAX_TOMBSTONES: Final = 4096
 """Enough for every write that can still be under way when its object goes; beyond, the oldest is forgotten."""
+
+_FOR_GOOD: Final = ""
+"""The version of a tombstone that no version comes after."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +58,8 @@ class ChangeType(Enum):
 class Change(NamedTuple):
     """One change of a store. `old` is what it held before, `new` what it holds now.
 
-    `initial` tells that the object was met in a list or a replay, and not reported when it changed.
+    `initial` tells that the object was met in a list or a replay, and not reported when it changed. In a replay, which
+    everyone gets now and then, every object held comes as ADDED once more.
     """
 
     type: ChangeType
@@ -70,6 +88,12 @@ def strip_managed_fields(obj: Object) -> Object:
     if "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {field: value for field, value in metadata.items() if field != "managedFields"}}
+
+
+def metadata_of(obj: Object) -> Object:
+    """`obj` with nothing but apiVersion, kind and metadata, of which managedFields is left out."""
+    whole = strip_managed_fields(obj)
+    return whole if whole.keys() <= _IDENTITY else {name: whole[name] for name in whole if name in _IDENTITY}
 
 
 def log_bad_object(obj: Any, error: Exception) -> None:
@@ -111,15 +135,17 @@ class Store:
         self._on_bad_object = on_bad_object
         self._objects: dict[Key, Object] = {}
         self._snapshot: Mapping[Key, Object] | None = None
+        self._namespaces: dict[str, dict[Key, None]] = {}
+        """The keys of each namespace, in the order in which they came."""
+        self._sharing = Sharing()
         self._indexes: dict[str, Index] = {}
         self._tombstones: OrderedDict[str, str] = OrderedDict()
-        """The uid of a deleted object to the resourceVersion at which it was gone."""
+        """The uid of a deleted object to the resourceVersion at which it was gone, or `_FOR_GOOD`."""
         self._listed_at = ""
         """The resourceVersion of the last list."""
         self._set_aside: OrderedDict[str, str] = OrderedDict()
         """Identity of a bad object to the complaint that was reported."""
         self.add_index(OWNER_INDEX, _owner_uid)
-        self.add_index(_NAMESPACE_INDEX, lambda obj: [obj["metadata"].get("namespace") or ""])
 
     # Reading
 
@@ -129,7 +155,10 @@ class Store:
 
     def list(self, namespace: str | None = None, selector: Selector | None = None) -> Objects:
         """The objects of a namespace (None: of all) that `selector` matches (None: all)."""
-        found = list(self._objects.values()) if namespace is None else self.by_index(_NAMESPACE_INDEX, namespace)
+        if namespace is None:
+            found = list(self._objects.values())
+        else:
+            found = [self._objects[key] for key in self._namespaces.get(namespace, ())]
         return found if selector is None else [obj for obj in found if selector.matches(labels_of(obj))]
 
     def keys(self) -> AbstractSet[Key]:
@@ -166,7 +195,7 @@ class Store:
         """
         index = self._indexes.get(name)
         if index is None:
-            known = ", ".join(sorted(set(self._indexes) - {_NAMESPACE_INDEX}))
+            known = ", ".join(sorted(self._indexes))
             raise KeyError(f"store of {self.resource} has no index {name!r}; it has: {known}. Add it with add_index")
         return [self._objects[key] for key in index.keys(value)]
 
@@ -178,6 +207,8 @@ class Store:
         With `force` every other resourceVersion counts as news: the server's history was rewound. A change from one uid to
         another comes as UPDATED: see `split`.
         """
+        if not self._set_aside and self._holds_version(obj):
+            return None
         admitted = self._admit(obj)
         if admitted is None:
             return None
@@ -192,7 +223,11 @@ class Store:
         if held is not None and uid_of(held) != uid_of(obj):
             # Gone by the time its successor was made: nothing of it may come back.
             self._bury(held, version)
+        obj = self._sharing.share(obj)
+        key = key_of(obj)  # of the shared texts
         self._objects[key] = obj
+        if held is None:
+            self._namespaces.setdefault(key.namespace, {})[key] = None
         self._snapshot = None
         for index, values in zip(self._indexes.values(), indexed, strict=True):
             index.put(key, values)
@@ -218,6 +253,18 @@ class Store:
         if held is None or (uid_of(held) != uid_of(obj) != "") or _is_older(version, resource_version(held)):
             return None
         return self._drop(key, initial=False)
+
+    def gone(self, obj: Object) -> Change | None:
+        """Drop `obj`, however new what is held of it: it no longer exists, since a version that nobody told us.
+
+        So every event of it that is still to come is old, but for those of a deletion that waits for a finalizer.
+        """
+        key, uid = key_of(obj), uid_of(obj)
+        held = self._objects.get(key)
+        if held is not None and uid_of(held) == uid and finalizers_of(held):
+            return None
+        self._bury(obj, _FOR_GOOD)
+        return None if held is None or uid_of(held) != uid else self._drop(key, initial=False)
 
     def replace(self, objects: Iterable[Object], version: str = "", *, force: bool = False) -> Changes:
         """Hold exactly `objects`, a complete list at resourceVersion `version`: the changes that this makes.
@@ -248,6 +295,14 @@ class Store:
 
     # Inside
 
+    def _holds_version(self, obj: Any) -> bool:
+        """Whether that very version is held: told of our own writes' events, before anything is made of them."""
+        try:
+            held = self._objects.get(key_of(obj))
+            return held is not None and resource_version(obj) == resource_version(held) != ""
+        except (TypeError, KeyError, AttributeError):  # a bad object: the admission says what is wrong with it
+            return False
+
     def _admit(self, obj: Any) -> "_Admitted | None":
         """Key, object to hold and its values in each index; None when `obj` is bad, which is reported once."""
         try:
@@ -276,12 +331,18 @@ class Store:
     def _drop(self, key: Key, *, initial: bool) -> Change:
         old = self._objects.pop(key)
         self._snapshot = None
+        neighbours = self._namespaces[key.namespace]
+        del neighbours[key]
+        if not neighbours:
+            del self._namespaces[key.namespace]
         for index in self._indexes.values():
             index.remove(key)
         return Change(ChangeType.DELETED, key, old, None, initial)
 
     def _is_buried(self, obj: Object, version: str) -> bool:
         gone_at = self._tombstones.get(uid_of(obj)) if self._tombstones else None
+        if gone_at == _FOR_GOOD:
+            return not is_deleting(obj)
         # A newer version of a buried uid is real: it left the scope's selector and came back.
         return gone_at is not None and not _is_older(gone_at, version)
 
@@ -305,10 +366,10 @@ def key_or_none(obj: Any) -> Key | None:
 
 def _check(obj: Any) -> Key:
     """The key of `obj`. Raises: TypeError or ValueError saying what it lacks."""
-    if not isinstance(obj, Mapping):
+    if not isinstance(obj, _MAPPING):
         raise TypeError(f"not an object but {type(obj).__name__}")
     metadata = obj.get("metadata")
-    if not isinstance(metadata, Mapping):
+    if not isinstance(metadata, _MAPPING):
         raise TypeError("metadata is missing or no object")
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
         raise ValueError("metadata.name is missing or no text")

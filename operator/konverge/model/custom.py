@@ -137,6 +137,8 @@ class CustomResource(Generic[S, T]):
 
     def __init__(self, raw: Object, spec: S, status: T) -> None:
         self.raw, self.spec, self.status = raw, spec, status
+        self.key = meta.key_of(raw)
+        """Namespace and name."""
 
     @classmethod
     def parse(cls, raw: Object) -> Self:
@@ -147,11 +149,6 @@ class CustomResource(Generic[S, T]):
         if spec is None or status is None:
             raise ManifestError(cls.resource.kind, str(meta.key_of(raw)), problems)
         return cls(raw, cast(S, spec), cast(T, status))
-
-    @property
-    def key(self) -> meta.Key:
-        """Namespace and name."""
-        return meta.key_of(self.raw)
 
     @property
     def name(self) -> str:

@@ -42,10 +42,14 @@ class LocalCluster(Cluster):
         *,
         nodes: int = DEFAULT_NODES,
         lifetime: Lifetime = "process",
+        audit: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`nodes` is the number of nodes to have at least; `tell` gets what a person who waits should know."""
-        self.name, self.nodes, self.lifetime = name, nodes, lifetime
+        """`nodes` is the number of nodes to have at least; `tell` gets what a person who waits should know.
+
+        `audit`: a cluster that is started anew keeps an audit log of all writes, see `audit_log`.
+        """
+        self.name, self.nodes, self.lifetime, self._audit = name, nodes, lifetime, audit
         self.directory = cluster_directory(name)
         self._tell = tell
         self._launcher: Launcher | None = None
@@ -145,6 +149,11 @@ class LocalCluster(Cluster):
         return self._running.layout.log(component)
 
     @property
+    def audit_log(self) -> Path:
+        """Who wrote what and when: a JSON object a line, where the cluster was started with `audit`."""
+        return self._running.layout.audit_log
+
+    @property
     def missing(self) -> list[str]:
         """The components that the programs at hand do not include."""
         return self._state.binaries.missing
@@ -234,7 +243,7 @@ class LocalCluster(Cluster):
         state = State(self.lifetime, this_process(), layout.ports, binaries)
         self._release()
         try:
-            prepare(self.name, layout, binaries)
+            prepare(self.name, layout, binaries, audit=self._audit)
             self._lifeline = Lifeline.open() if self.lifetime == "process" else None
             self._launcher = Launcher(layout, state, self._lifeline)
             self._launcher.bring_up(self.nodes)

@@ -56,6 +56,15 @@ class Layout:
     def scheduler_config(self) -> Path:
         return self.directory / "kube-scheduler.yaml"
 
+    @property
+    def audit_policy(self) -> Path:
+        """Where it exists, the API server keeps an audit log."""
+        return self.directory / "audit-policy.yaml"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.directory / "logs" / "audit.jsonl"
+
     def kubeconfig(self, client: str) -> Path:
         """The kubeconfig of one client certificate; the admin's is the one that people use."""
         return self.directory / ("kubeconfig" if client == "admin" else f"{client}.kubeconfig")
@@ -84,6 +93,26 @@ def scheduler_configuration(layout: Layout) -> str:
         "leaderElection": {"leaderElect": False},
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+def audit_policy() -> str:
+    """The audit policy: who wrote what and when, each request once, without bodies."""
+    document = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
+            {"level": "None"},
+        ],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _audit(layout: Layout) -> list[str]:
+    if not layout.audit_policy.exists():
+        return []
+    return [f"--audit-policy-file={layout.audit_policy}", f"--audit-log-path={layout.audit_log}"]
 
 
 def _etcd(layout: Layout) -> list[str]:
@@ -120,6 +149,7 @@ def _apiserver(layout: Layout, *, has_controllers: bool) -> list[str]:
         "--allow-privileged=true",
         "--profiling=false",
         "--shutdown-watch-termination-grace-period=2s",  # else a stop waits for the clients to end their watches
+        *_audit(layout),
         *([] if has_controllers else ["--disable-admission-plugins=ServiceAccount"]),
     ]
 

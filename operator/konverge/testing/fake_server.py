@@ -36,7 +36,7 @@ from konverge.testing.fake_objects import (
     uid_differs,
     with_member,
 )
-from konverge.testing.fake_streams import Commit, Matcher, Stream
+from konverge.testing.fake_streams import Commit, Matcher, Stream, metadata_of
 from konverge.testing.fake_traits import Traits
 
 FIRST_VERSION: Final = 1000
@@ -61,6 +61,7 @@ class FakeServer:
         self.clock, self.random, self.history = clock, chance, history
         self.version = FIRST_VERSION
         self.admission: list[Admission] = []
+        self.gives_initial_events = True
         self._collections: dict[ResourceType, Collection] = {}
         self._collector = GarbageCollector(self, chance, collection_delay)
         self._tokens: dict[str, tuple[int, list[Entry]]] = {}
@@ -117,16 +118,27 @@ class FakeServer:
         if rest:
             following = base64.urlsafe_b64encode(f"{at}:{len(self._tokens)}".encode()).decode()
             self._tokens[following] = (at, rest)
-        return Page([entry.shown() for entry in items], str(at), following)
+        shown = [entry.shown() for entry in items]
+        return Page([metadata_of(obj) for obj in shown] if scope.metadata_only else shown, str(at), following)
 
-    def open_stream(self, resource: ResourceType, scope: Scope, version: str, faults: Faults) -> Stream:
-        """A watch of what comes after `version`; without one, or 0, of all there is and what comes. Raises: Gone."""
+    def open_stream(
+        self, resource: ResourceType, scope: Scope, version: str, faults: Faults, *, initial_events: bool = False
+    ) -> Stream:
+        """A watch of what comes after `version`; without one, or 0, of all there is and what comes.
+
+        Raises: Gone; Invalid for `initial_events` where the server gives none.
+        """
         collection = self.collection(resource)
         self._check_reached(version)
+        if initial_events and not self.gives_initial_events:
+            why = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            raise say.invalid(resource, "", why)
         stream = Stream(resource, scope, self.matcher(resource, scope), faults, lambda: self.version)
-        if version in {"", "0"}:
+        if version in {"", "0"} or initial_events:
             for _, entry in sorted(collection.entries.items()):
                 stream.push(Commit(self.version, "ADDED", None, entry.shown()))
+            if initial_events:
+                stream.push_end_of_initial_events()
         else:
             if int(version) < collection.forgotten:
                 raise gone(f"too old resource version: {version} ({collection.forgotten})")

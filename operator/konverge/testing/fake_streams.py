@@ -7,12 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from konverge.errors import KonvergeError
 from konverge.model.resource import ResourceType
-from konverge.ports import Scope, WatchEvent, WatchEventType
+from konverge.ports import INITIAL_EVENTS_END, Scope, WatchEvent, WatchEventType
 from konverge.testing.fake_faults import Faults
 from konverge.testing.fake_json import JsonDict, copy_json
 
 GRACE: Final = 5.0
 """Seconds that a client waits on a silent stream beyond the watch's own timeout."""
+
 
 Matcher = Callable[[Mapping[str, Any]], bool]
 
@@ -54,10 +55,19 @@ class Stream:
                 kind = "DELETED"
             case _:
                 return
+        self._enqueue(WatchEvent(kind, metadata_of(commit.after) if self.scope.metadata_only else commit.after))
+
+    def push_end_of_initial_events(self) -> None:
+        """Queue the bookmark that tells that all there was has been pushed."""
+        bookmark = self._bookmark()
+        bookmark.object["metadata"]["annotations"] = {INITIAL_EVENTS_END: "true"}
+        self._enqueue(bookmark)
+
+    def _enqueue(self, event: WatchEvent) -> None:
         due = asyncio.get_running_loop().time() + self._faults.delay(self._slowness)
         if self._queue:
             due = max(due, self._queue[-1][0])
-        self._queue.append((due, WatchEvent(kind, commit.after)))
+        self._queue.append((due, event))
         self._wake.set()
 
     def end(self, error: KonvergeError | None = None) -> None:
@@ -124,3 +134,8 @@ class Stream:
     def _bookmark(self) -> WatchEvent:
         kind = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
         return WatchEvent("BOOKMARK", kind | {"metadata": {"resourceVersion": str(self._newest())}})
+
+
+def metadata_of(obj: Mapping[str, Any]) -> JsonDict:
+    """What is shown of `obj` to who asked for metadata alone."""
+    return {name: obj[name] for name in ("apiVersion", "kind", "metadata")}

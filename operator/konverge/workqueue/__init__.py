@@ -2,13 +2,16 @@
 
 from konverge.workqueue.queue import LOW_PRIORITY, QueueObserver, QueueShutDown, WorkQueue
 from konverge.workqueue.ratelimit import ExponentialPerKey, RateLimiter, Slowest, TokenBucket, default_limiter
+from konverge.workqueue.sharded import Queue, ShardedQueue
 
 __all__ = [
     "LOW_PRIORITY",
     "ExponentialPerKey",
+    "Queue",
     "QueueObserver",
     "QueueShutDown",
     "RateLimiter",
+    "ShardedQueue",
     "Slowest",
     "TokenBucket",
     "WorkQueue",

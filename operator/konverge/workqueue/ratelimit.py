@@ -40,12 +40,16 @@ class ExponentialPerKey(Generic[K]):
     """
 
     def __init__(self, base: float = 0.005, cap: float = 1000.0) -> None:
+        self.adjust(base, cap)
+        self._failures: dict[K, int] = {}
+
+    def adjust(self, base: float, cap: float) -> None:
+        """Use other delays from the next failure on; the failures that keys have stay. Raises: ValueError."""
         if not 0 < base <= cap:
             raise ValueError(f"the first delay must be above 0 and at most the cap; got base={base}, cap={cap}")
         self._base, self._cap = base, cap
         # From this exponent on the answer is the cap: keeps 2**n from overflowing after a thousand failures.
         self._doublings = math.ceil(math.log2(cap / base))
-        self._failures: dict[K, int] = {}
 
     def when(self, key: K, /) -> float:
         failures = self._failures.get(key, 0)
@@ -66,11 +70,16 @@ class TokenBucket(Generic[K]):
     """
 
     def __init__(self, qps: float = 10.0, burst: int = 100, *, clock: Clock) -> None:
-        if qps <= 0 or burst <= 0:
-            raise ValueError(f"a token bucket needs qps and burst above 0; got qps={qps}, burst={burst}")
-        self._qps, self._burst, self._clock = qps, burst, clock
+        self._clock = clock
+        self.adjust(qps, burst)
         self._tokens = float(burst)
         self._updated = 0.0
+
+    def adjust(self, qps: float, burst: int) -> None:
+        """Use other numbers from now on; what is reserved stays reserved. Raises: ValueError."""
+        if qps <= 0 or burst <= 0:
+            raise ValueError(f"a token bucket needs qps and burst above 0; got qps={qps}, burst={burst}")
+        self._qps, self._burst = qps, burst
 
     def when(self, _key: K, /) -> float:
         now = self._clock.monotonic()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from konverge.model.resource import Object, ResourceType
-from konverge.ports import Page, Scope, WatchEvent
+from konverge.ports import INITIAL_EVENTS_END, Page, Scope, WatchEvent
 
 Widget = ResourceType("demo.dev", "v1", "Widget", "widgets")
 
@@ -31,6 +31,11 @@ def deleted(obj: Any) -> WatchEvent:
 
 def bookmark(version: int) -> WatchEvent:
     return WatchEvent("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
+
+
+def initial_end(version: int) -> WatchEvent:
+    metadata = {"resourceVersion": str(version), "annotations": {INITIAL_EVENTS_END: "true"}}
+    return WatchEvent("BOOKMARK", {"kind": "Pod", "metadata": metadata})
 
 
 def page(*objects: Any, version: int | str = 1, more: str = "") -> Page:
@@ -62,6 +67,7 @@ class Watched:
     version: str
     timeout: float
     scope: Scope
+    initial_events: bool = False
 
 
 Step = WatchEvent | Silence | Exception
@@ -110,8 +116,9 @@ class ScriptedApi:
         *,
         resource_version: str,
         timeout_seconds: float,
+        initial_events: bool = False,
     ) -> AsyncIterator[WatchEvent]:
-        self.calls.append(Watched(_now(), resource_version, timeout_seconds, scope))
+        self.calls.append(Watched(_now(), resource_version, timeout_seconds, scope, initial_events))
         script: Sequence[Step] = self.watches.pop(0) if self.watches else [Silence(1_000_000)]
         try:
             for step in script:

@@ -9,11 +9,12 @@ from konverge.cache.informer import Cache, Caches, Informer
 from konverge.cache.store import OWNER_INDEX, Change, ChangeType
 from konverge.errors import ApiError, CacheNotSynced, ConnectionFailed
 from konverge.model.meta import Key
-from konverge.model.resource import Deployment, Node, Object, Pod, ResourceType
+from konverge.model.resource import ConfigMap, Deployment, Node, Object, Pod, ResourceType
 from konverge.model.selectors import Selector
 from konverge.ports import Page, Scope
+from konverge.testing.fake import FakeApi
 from konverge.testing.sim import Sim, simulate
-from tests.unit.cache.scripted import ScriptedApi, Silence, Widget, added, deleted, modified, page, pod
+from tests.unit.cache.scripted import ScriptedApi, Silence, Step, Widget, added, deleted, modified, page, pod
 
 A = Key("ns", "a")
 
@@ -114,6 +115,51 @@ async def test_a_subscriber_added_by_a_subscriber_hears_each_state_once(sim: Sim
     assert told == ["ADDED", "UPDATED"]
 
 
+@simulate()
+async def test_who_unsubscribes_is_told_nothing_more(sim: Sim) -> None:
+    informer = await synced(sim, ScriptedApi([page(pod("a", 2), version=3)]))
+    told: list[str] = []
+
+    def once(change: Change) -> None:
+        told.append(change.key.name)
+        if change.key.name == "b":
+            informer.wrote(pod("c", 8))  # happened before the end, and yet is not told
+            end()
+
+    end = informer.subscribe(once)
+    informer.wrote(pod("b", 7))
+    end()  # a second time: no harm
+    assert told == ["a", "b"]
+
+
+@simulate(seeds=range(3))
+async def test_every_ten_hours_or_so_all_is_told_again(sim: Sim) -> None:
+    informer = await synced(sim, ScriptedApi([page(pod("a", 2), pod("b", 3), version=3)]))
+    told: list[tuple[float, Change]] = []
+    informer.subscribe(lambda change: told.append((sim.time, change)))
+    assert [change for _, change in told] == [added_initially("a", 2), added_initially("b", 3)]
+    told.clear()
+    await sim.until(lambda: len(told) == 4, within=80_000, every=60)
+    assert [change for _, change in told] == [added_initially("a", 2), added_initially("b", 3)] * 2
+    assert all(32_400 <= at <= 39_600 for at, _ in told[:2])
+    assert told[2][0] - told[0][0] != told[0][0]
+
+
+@simulate()
+async def test_no_resync_tells_nothing_twice(sim: Sim) -> None:
+    api = ScriptedApi([page(pod("a", 2), version=3)])
+    informer = Informer(api, Widget, clock=sim.clock, random=sim.random, resync=0)
+    sim.spawn(informer.run())
+    told: list[Change] = []
+    informer.subscribe(told.append)
+    await sim.clock.sleep(100_000)
+    assert told == [added_initially("a", 2)]
+
+
+def added_initially(name: str, version: int) -> Change:
+    return Change(ChangeType.ADDED, Key("ns", name), None, pod(name, version), initial=True)
+
+
 # Write-through
 
 
@@ -159,6 +205,30 @@ async def test_a_removal_of_one_s_own_is_seen_at_once_and_stays(sim: Sim) -> Non
     assert informer.store.get(A) is None
     informer.wrote(pod("a", 2))
     assert informer.store.get(A) is None
+
+
+@simulate()
+async def test_events_of_before_one_s_own_removal_do_not_bring_it_back(sim: Sim) -> None:
+    """It was changed twice between our last look and our DELETE."""
+    events: list[Step] = [Silence(5), modified(pod("a", 4)), modified(pod("a", 5)), deleted(pod("a", 6)), Silence(300)]
+    informer = await synced(sim, ScriptedApi([page(pod("a", 2), version=3)], [events]))
+    told: list[Change] = []
+    informer.removed(pod("a", 2))
+    informer.subscribe(told.append)
+    await sim.clock.sleep(10)
+    assert told == []
+    assert informer.store.get(A) is None
+
+
+@simulate()
+async def test_a_removal_that_turns_out_to_wait_for_a_finalizer_is_taken_back(sim: Sim) -> None:
+    """It was put on between our last look and our DELETE."""
+    waits = pod("a", 4, finalizers=["demo.dev/keep"], deletionTimestamp="2026-01-01T00:00:00Z")
+    informer = await synced(sim, ScriptedApi([page(pod("a", 2), version=3)], [[Silence(5), modified(waits)]]))
+    informer.removed(pod("a", 2))
+    assert informer.store.get(A) is None
+    await sim.clock.sleep(10)
+    assert informer.store.get(A) == waits
 
 
 @simulate()
@@ -298,7 +368,9 @@ def two_namespaces() -> ByScope:
 
 
 async def pods_of_two_namespaces(sim: Sim) -> Cache:
-    caches = Caches(two_namespaces(), namespaces=["one", "two", "one"], clock=sim.clock, random=sim.random)
+    caches = Caches(
+        two_namespaces(), namespaces=["one", "two", "one"], clock=sim.clock, random=sim.random, watch_list=False
+    )
     pods = caches.cache(Pod)
     sim.spawn(caches.run())
     await caches.wait_for_sync(10)
@@ -348,7 +420,7 @@ async def test_writes_indexes_and_subscriptions_span_the_namespaces(sim: Sim) ->
 @simulate()
 async def test_cluster_scoped_resources_have_one_informer_whatever_the_namespaces(sim: Sim) -> None:
     api = two_namespaces()
-    caches = Caches(api, namespaces=["one", "two"], clock=sim.clock, random=sim.random)
+    caches = Caches(api, namespaces=["one", "two"], clock=sim.clock, random=sim.random, watch_list=False)
     nodes = caches.cache(Node)
     sim.spawn(caches.run())
     await caches.wait_for_sync(10)
@@ -359,7 +431,7 @@ async def test_cluster_scoped_resources_have_one_informer_whatever_the_namespace
 @simulate()
 async def test_without_namespaces_one_informer_covers_the_cluster(sim: Sim) -> None:
     api = two_namespaces()
-    caches = Caches(api, clock=sim.clock, random=sim.random)
+    caches = Caches(api, clock=sim.clock, random=sim.random, watch_list=False)
     pods = caches.cache(Pod)
     sim.spawn(caches.run())
     await caches.wait_for_sync(10)
@@ -368,7 +440,7 @@ async def test_without_namespaces_one_informer_covers_the_cluster(sim: Sim) -> N
 
 @simulate()
 async def test_a_cache_is_made_once_for_a_resource_and_its_selectors(sim: Sim) -> None:
-    caches = Caches(two_namespaces(), clock=sim.clock, random=sim.random)
+    caches = Caches(two_namespaces(), clock=sim.clock, random=sim.random, watch_list=False)
     assert caches.cache(Pod) is caches.cache(Pod)
     labelled = caches.cache(Pod, label_selector="app=web")
     assert labelled is not caches.cache(Pod)
@@ -377,7 +449,7 @@ async def test_a_cache_is_made_once_for_a_resource_and_its_selectors(sim: Sim) -
 
 @simulate()
 async def test_a_cache_asked_for_later_starts_at_once(sim: Sim) -> None:
-    caches = Caches(two_namespaces(), clock=sim.clock, random=sim.random)
+    caches = Caches(two_namespaces(), clock=sim.clock, random=sim.random, watch_list=False)
     sim.spawn(caches.run())
     await sim.clock.sleep(1)
     nodes = caches.cache(Node)
@@ -388,7 +460,7 @@ async def test_a_cache_asked_for_later_starts_at_once(sim: Sim) -> None:
 @simulate()
 async def test_cancelling_run_stops_every_informer_and_later_caches_do_not_start(sim: Sim) -> None:
     api = two_namespaces()
-    caches = Caches(api, clock=sim.clock, random=sim.random)
+    caches = Caches(api, clock=sim.clock, random=sim.random, watch_list=False)
     caches.cache(Pod)
     running = sim.spawn(caches.run())
     await caches.wait_for_sync(10)
@@ -403,7 +475,7 @@ async def test_cancelling_run_stops_every_informer_and_later_caches_do_not_start
 
 @simulate()
 async def test_health_covers_every_informer(sim: Sim) -> None:
-    caches = Caches(two_namespaces(), namespaces=["one", "two"], clock=sim.clock, random=sim.random)
+    caches = Caches(two_namespaces(), namespaces=["one", "two"], clock=sim.clock, random=sim.random, watch_list=False)
     caches.cache(Pod)
     caches.cache(Node)
     assert [health.synced for health in caches.health()] == [False] * 3
@@ -419,9 +491,44 @@ async def test_health_covers_every_informer(sim: Sim) -> None:
 
 @simulate()
 async def test_caches_that_do_not_sync_are_all_named(sim: Sim) -> None:
-    caches = Caches(ScriptedApi([api_error(403)]), clock=sim.clock, random=sim.random)
+    caches = Caches(ScriptedApi([api_error(403)]), clock=sim.clock, random=sim.random, watch_list=False)
     caches.cache(Pod)
     caches.cache(Widget)
     sim.spawn(caches.run())
     with pytest.raises(CacheNotSynced, match=r"(?s)pods: list and watch.*widgets\.demo\.dev: list and watch"):
         await caches.wait_for_sync(5)
+
+
+@simulate()
+async def test_a_cache_of_metadata_alone_is_another_one_and_holds_no_more(sim: Sim) -> None:
+    api = FakeApi(clock=sim.clock)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"big": "x" * 1000}}
+    await api.create(ConfigMap, body, "ns")
+    caches = Caches(api, clock=sim.clock, random=sim.random)
+    whole, lean = caches.cache(ConfigMap), caches.cache(ConfigMap, metadata_only=True)
+    assert lean is caches.cache(ConfigMap, metadata_only=True)
+    sim.spawn(caches.run())
+    await caches.wait_for_sync(5)
+    (held,) = lean.list()
+    assert held == {name: whole.list()[0][name] for name in ("apiVersion", "kind", "metadata")}
+    patched = await api.patch(ConfigMap, "a", {"metadata": {"labels": {"x": "y"}}, "data": {"n": "1"}}, "ns")
+    lean.wrote(patched)  # what a write returns is whole
+    (held,) = lean.list()
+    assert held["metadata"]["labels"] == {"x": "y"}
+    assert "data" not in held
+
+
+@simulate()
+async def test_each_pair_of_selectors_has_a_cache_of_its_own(sim: Sim) -> None:
+    api = FakeApi(clock=sim.clock)
+    for name, tier in (("a", "front"), ("b", "back")):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"tier": tier}}}
+        await api.create(ConfigMap, body, "ns")
+    caches = Caches(api, clock=sim.clock, random=sim.random)
+    front = caches.cache(ConfigMap, label_selector="tier=front")
+    named = caches.cache(ConfigMap, field_selector="metadata.name=b")
+    sim.spawn(caches.run())
+    await caches.wait_for_sync(5)
+    assert (names(front.list()), names(named.list())) == (["a"], ["b"])
+    await api.patch(ConfigMap, "a", {"metadata": {"labels": {"tier": "back"}}}, "ns")
+    await sim.until(lambda: not front.list())

@@ -24,6 +24,7 @@ from tests.unit.cache.scripted import (
     added,
     bookmark,
     deleted,
+    initial_end,
     modified,
     page,
     pod,
@@ -176,6 +177,131 @@ async def test_410_again_and_again_backs_off(sim: Sim) -> None:
     case = follow(sim, [page(version=5)], *([api_error(410, "Expired")] for _ in range(1000)))
     await sim.clock.sleep(600)
     assert 10 < len(case.api.listed) < 60
+
+
+@simulate()
+async def test_a_list_that_is_always_too_slow_for_its_tokens_is_asked_for_in_one_piece(sim: Sim) -> None:
+    halves: list[Any] = [page(pod("a"), version=5, more="t"), api_error(410, "Expired")]
+    case = follow(sim, [*halves * 2, page(pod("a"), pod("b", 8), version=9)])
+    await sim.until(lambda: case.api.watched)
+    assert [(call.token, call.limit) for call in case.api.listed] == [
+        ("", 500),
+        ("t", 500),
+        ("", 500),
+        ("t", 500),
+        ("", 0),
+    ]
+    assert case.held == ["a", "b"]
+
+
+# A list that comes as the beginning of the watch
+
+
+@simulate()
+async def test_initial_events_are_a_list_and_the_stream_goes_on_as_its_watch(sim: Sim) -> None:
+    changes: list[Step] = [modified(pod("a", 11)), Silence(1000)]
+    case = follow(sim, [], [added(pod("a", 2)), added(pod("b", 3)), initial_end(10), *changes], watch_list=True)
+    initial: list[tuple[str, bool]] = []
+    case.informer.subscribe(lambda change: initial.append((change.key.name, change.initial)))
+    await sim.until(lambda: case.informer.store.get(Key("ns", "a")) == pod("a", 11))
+    await case.informer.wait_for_sync(1)
+    assert [(call.version, call.initial_events) for call in case.api.watched] == [("", True)]
+    assert initial == [("a", True), ("b", True), ("a", False)]
+    assert resumed(case.informer.health)
+    assert not case.api.listed
+
+
+@simulate()
+async def test_nothing_is_synced_before_the_end_of_the_initial_events(sim: Sim) -> None:
+    case = follow(sim, [], [added(pod("a", 2)), Silence(9), initial_end(10), Silence(1000)], watch_list=True)
+    await sim.clock.sleep(8)
+    assert not case.informer.health.synced
+    assert not case.informer.synced.is_set()
+    await sim.until(lambda: case.informer.health.healthy)
+
+
+@simulate()
+async def test_initial_events_after_a_410_deliver_the_deletions_that_were_missed(sim: Sim) -> None:
+    case = follow(
+        sim,
+        [],
+        [added(pod("a", 2)), added(pod("gone", 3)), initial_end(10), Silence(60), api_error(410)],
+        [added(pod("a", 2)), added(pod("new", 20)), initial_end(30), Silence(1000)],
+        watch_list=True,
+    )
+    await sim.until(lambda: case.held == ["a", "new"])
+    assert [(call.version, call.initial_events) for call in case.api.watched] == [("", True), ("", True)]
+    assert case.changes == ["ADDED a", "ADDED gone", "ADDED new", "DELETED gone"]
+
+
+@simulate()
+async def test_what_changes_among_the_initial_events_counts(sim: Sim) -> None:
+    stream = [added(pod("a", 2)), added(pod("b", 3)), deleted(pod("a", 11)), modified(pod("b", 12)), initial_end(12)]
+    case = follow(sim, [], [*stream, Silence(1000)], watch_list=True)
+    await sim.until(lambda: case.informer.health.healthy)
+    assert case.held == ["b"]
+    assert case.informer.store.get(Key("ns", "b")) == pod("b", 12)
+
+
+@simulate()
+async def test_a_stream_cut_among_its_initial_events_begins_again(sim: Sim) -> None:
+    case = follow(
+        sim,
+        [],
+        [added(pod("a", 2))],
+        [added(pod("a", 2)), ConnectionFailed("reset")],
+        [added(pod("a", 2)), initial_end(10), Silence(1000)],
+        watch_list=True,
+    )
+    await sim.until(lambda: case.informer.health.healthy)
+    assert [(call.version, call.initial_events) for call in case.api.watched] == [("", True)] * 3
+    assert min(waits(case.api.watched)) >= 0.8
+    assert case.changes == ["ADDED a"]
+
+
+@pytest.mark.parametrize(
+    "refusal", [[api_error(422, "Invalid")], [api_error(400, "BadRequest")], [added(pod("a")), bookmark(5)]]
+)
+@simulate()
+async def test_a_server_without_initial_events_is_listed_for_good(
+    sim: Sim, caplog: pytest.LogCaptureFixture, refusal: Sequence[Step]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    case = follow(
+        sim, [page(pod("a"), version=10)], refusal, [Silence(60), api_error(410)], [Silence(1000)], watch_list=True
+    )
+    await sim.until(lambda: len(case.api.watched) == 3)
+    assert [(call.version, call.initial_events) for call in case.api.watched] == [
+        ("", True),
+        ("10", False),
+        ("10", False),
+    ]
+    assert case.api.listed[0].at == case.api.watched[0].at  # at once: it is no fault
+    assert case.held == ["a"]
+    told = [record for record in caplog.records if "no initial events" in record.getMessage()]
+    assert [record.levelname for record in told] == ["DEBUG"]
+
+
+@simulate()
+async def test_a_server_that_never_tells_the_end_of_its_initial_events_is_listed(sim: Sim) -> None:
+    case = follow(sim, [page(pod("a"), version=10)], [added(pod("a")), Silence(100_000)], watch_list=True)
+    await case.informer.wait_for_sync(11)
+    assert case.api.closed_streams == 1
+    await sim.until(lambda: len(case.api.watched) == 2)
+    assert [(call.version, call.initial_events) for call in case.api.watched] == [("", True), ("10", False)]
+
+
+@simulate()
+async def test_initial_events_of_a_server_that_went_back_are_left_to_a_list(sim: Sim) -> None:
+    case = follow(
+        sim,
+        [page(pod("a", 40), version=50)],
+        [added(pod("a", 100)), added(pod("new", 150)), initial_end(200), Silence(60), api_error(410)],
+        [added(pod("a", 40)), initial_end(50), Silence(1000)],
+        watch_list=True,
+    )
+    await sim.until(lambda: case.held == ["a"] and case.informer.store.get(Key("ns", "a")) == pod("a", 40))
+    assert case.api.watched[-1].version in {"", "50"}
 
 
 # Cases 2, 12, 13: errors that pass

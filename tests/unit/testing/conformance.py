@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from konverge.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
-from konverge.model.meta import finalizers_of, is_newer, owner_reference, resource_version, uid_of
+from konverge.model.meta import annotations_of, finalizers_of, is_newer, owner_reference, resource_version, uid_of
 from konverge.model.resource import ConfigMap, Deployment, Lease, Object, Pod, ResourceType
-from konverge.ports import Api, PatchType, Scope, WatchEvent
+from konverge.ports import INITIAL_EVENTS_END, Api, PatchType, Scope, WatchEvent
 
 Widget: Final = ResourceType("conformance.konverge.dev", "v1", "Widget", "widgets")
 _FREE: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -399,6 +399,42 @@ class Conformance:
         start = await api.create(ConfigMap, config("a"), namespace)
         stream = api.watch(ConfigMap, Scope(namespace), resource_version=resource_version(start), timeout_seconds=1)
         assert await take(stream, 1) == []
+
+    async def test_initial_events_come_first_and_end_with_a_bookmark(self, api: Api, namespace: str) -> None:
+        for name in ("b", "a"):
+            await api.create(ConfigMap, _labels(name, mine="yes"), namespace)
+        await api.create(ConfigMap, _labels("other"), namespace)
+        newest = resource_version(await api.create(Widget, widget(), namespace))
+        scope = Scope(namespace, label_selector="mine=yes")
+        stream = api.watch(ConfigMap, scope, resource_version="", timeout_seconds=60, initial_events=True)
+        seen: list[tuple[str, str]] = []
+        async with asyncio.timeout(SECONDS):
+            async for event in stream:
+                if event.type == "BOOKMARK":
+                    assert annotations_of(event.object) == {INITIAL_EVENTS_END: "true"}
+                    assert not is_newer(newest, resource_version(event.object))
+                    break
+                seen.append((event.type, event.object["metadata"]["name"]))
+            assert sorted(seen) == [("ADDED", "a"), ("ADDED", "b")]
+            await api.delete(ConfigMap, "a", namespace)
+            assert await take(stream, 1) == [("DELETED", "a")]
+
+    async def test_metadata_alone(self, api: Api, namespace: str) -> None:
+        await api.create(Widget, widget(), namespace)
+        await api.patch(Widget, "w", {"status": {"x": 1}}, namespace, subresource="status")
+        scope = Scope(namespace, metadata_only=True)
+        whole, lean = await api.list(Widget, Scope(namespace)), await api.list(Widget, scope)
+        assert list(lean.items) == [{name: whole.items[0][name] for name in ("apiVersion", "kind", "metadata")}]
+        stream = api.watch(Widget, scope, resource_version=lean.resource_version, timeout_seconds=60)
+        await api.patch(Widget, "w", {"spec": {"size": 2}}, namespace)
+        await api.delete(Widget, "w", namespace)
+        async with asyncio.timeout(SECONDS):
+            changed, gone = [await anext(stream) for _ in range(2)]
+        assert (changed.type, gone.type) == ("MODIFIED", "DELETED")
+        for event in (changed, gone):
+            assert event.object.keys() == {"apiVersion", "kind", "metadata"}
+            assert event.object["kind"] == "Widget"
+            assert event.object["metadata"]["generation"] == 2
 
     async def test_apply_creates_merges_and_takes_back_what_it_names_no_more(self, api: Api, namespace: str) -> None:
         one = await _apply(api, namespace, "m", spec={"a": 1, "nested": {"b": 2, "c": 3}, "list": [1, 2]})

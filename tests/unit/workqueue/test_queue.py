@@ -320,7 +320,7 @@ async def test_the_priority_given_while_a_key_is_processed_or_delayed_is_kept(si
 
 @simulate()
 async def test_low_priority_is_not_starved_by_constant_ordinary_arrivals(sim: Sim) -> None:
-    """Replay case 16: a backlog of low priority under a load that keeps the worker busy is worked off all the same."""
+    """Replay 16: a backlog of low priority under a load that keeps the worker busy is worked off all the same."""
     queue = queue_of(sim, *(f"backlog-{n}" for n in range(50)), priority=LOW_PRIORITY)
     finished: dict[str, float] = {}
 
@@ -358,7 +358,7 @@ async def test_raising_one_priority_for_ever_does_not_grow_the_queue(sim: Sim) -
 
 @simulate()
 async def test_shut_down_returns_blocked_getters(sim: Sim) -> None:
-    """Replay case 16, the other half."""
+    """Replay 16, the other half."""
     queue = queue_of(sim)
     getters = [sim.spawn(asyncio.wait({asyncio.ensure_future(queue.get())})) for _ in range(3)]
     await settle()
