@@ -75,6 +75,19 @@ class OperatorProcess:
         """End it with SIGKILL: nothing is finished, nothing is given back."""
         self._end(signal.SIGKILL)
 
+    @property
+    def leads(self) -> bool:
+        """Whether it said that it leads."""
+        return "leading: " in self.log.read_text(errors="replace")
+
+    def pause(self) -> None:
+        """Stop it in whatever it does, as a paused machine does."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after a pause."""
+        self._signal(signal.SIGCONT)
+
     def said(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-LOG_TAIL:]
@@ -88,6 +101,10 @@ class OperatorProcess:
         if error is not None:
             error.add_note(f"the operator said:\n{self.said()}")
         self.stop()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, number)
 
     def _end(self, how: signal.Signals) -> int:
         process, self._process = self._process, None

@@ -17,7 +17,8 @@ CHILDREN = [
     "poddisruptionbudget/orders",
     "statefulset/orders",
 ]
-QUIET = 30.0
+QUIET = 60.0
+QUIET_AFTER_RESTART = 20.0
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -156,7 +157,7 @@ def test_a_reconcile_that_changes_nothing_writes_nothing(kubectl: Kubectl, opera
     assert operator.stop() == 0
     operator.start()
     with pytest.raises(AssertionError, match="not within"):
-        until(moved, "a write after a restart", within=QUIET)
+        until(moved, "a write after a restart", within=QUIET_AFTER_RESTART)
 
 
 def test_deletion_stops_the_pods_and_keeps_the_volumes(kubectl: Kubectl) -> None:

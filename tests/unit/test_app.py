@@ -1,0 +1,111 @@
+"""Taking over a changed configuration while the operator runs."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from konverge.app import App, Settings
+from konverge.errors import ConfigError
+from konverge.host.logs import LogOptions
+from konverge.host.modules import LoadedModules
+from konverge.model.meta import Key
+from konverge.runtime.limits import RetryLimits
+from tests.gadgets import GadgetReconciler
+
+
+class Configured:
+    """An app whose settings the test changes."""
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.app = App(
+            self.settings, [GadgetReconciler], LoadedModules(), config=Path("konverge.yaml"), reread=self.read
+        )
+        self.limiter = self.app._limiter()
+
+    def read(self) -> Settings:
+        return self.settings
+
+    def change(self, **changes: object) -> None:
+        self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+        self.app.reload()
+
+
+@pytest.fixture
+def configured(caplog: pytest.LogCaptureFixture) -> Iterator[Configured]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    caplog.set_level(logging.INFO)
+    yield Configured()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_the_log_level_is_taken_over(configured: Configured) -> None:
+    configured.change(logs=LogOptions(level="debug"))
+    assert logging.getLogger().level == logging.DEBUG
+
+
+def test_limits_on_retries_are_taken_over_by_every_queue(
+    configured: Configured, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = Key("team", "one")
+    assert configured.limiter.when(key) == 0.005
+    configured.change(retries=RetryLimits(min_delay=2))
+    assert configured.limiter.when(key) == 4
+    assert "configuration: retry-min-delay is now 2" in caplog.text
+
+
+def test_what_needs_a_restart_is_said_each_time_and_not_taken_over(
+    configured: Configured, caplog: pytest.LogCaptureFixture
+) -> None:
+    configured.change(lease_name="another", retries=RetryLimits(burst=5))
+    assert "configuration: lease-name has changed; that needs a restart" in caplog.text
+    assert configured.app._settings.lease_name == Settings().lease_name
+    assert configured.app._settings.retries.burst == 5
+
+
+def test_bad_settings_change_nothing_and_are_said(configured: Configured, caplog: pytest.LogCaptureFixture) -> None:
+    def bad() -> Settings:
+        raise ConfigError("konverge.yaml: unknown key 'x'")
+
+    configured.app._reread = bad
+    configured.app.reload()
+    assert configured.app._settings == Settings()
+    assert "the configuration is not taken over: konverge.yaml: unknown key 'x'" in caplog.text
+
+
+def test_the_same_settings_change_nothing(configured: Configured, caplog: pytest.LogCaptureFixture) -> None:
+    configured.change()
+    assert "the configuration has not changed" in caplog.text
+
+
+class Part:
+    """Stands for the manager, or for the election."""
+
+    trouble = ""
+
+    def health(self) -> dict[str, str | None]:
+        return {"caches-synced": None}
+
+
+def test_readiness_knows_the_election_and_a_standby_is_ready(configured: Configured) -> None:
+    app, manager, lease = configured.app, Part(), Part()
+    assert app._readiness() == {"assembly": "the operator is not assembled yet"}
+    app._manager = manager  # type: ignore[assignment]
+    assert app._readiness() == {"caches-synced": None}
+    app._lease = lease  # type: ignore[assignment]
+    assert app._readiness() == {"caches-synced": None, "leader-election": None}
+    lease.trouble = "403 Forbidden"
+    assert app._readiness() == {"caches-synced": None, "leader-election": "403 Forbidden"}
+
+
+def test_a_log_file_that_cannot_be_opened_leaves_the_old_log(
+    configured: Configured, caplog: pytest.LogCaptureFixture
+) -> None:
+    configured.change(logs=LogOptions(file="/nowhere/log"), retries=RetryLimits(burst=9))
+    assert "the configuration is not taken over: log file /nowhere/log" in caplog.text
+    assert configured.app._settings == Settings()
