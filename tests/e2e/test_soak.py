@@ -20,11 +20,8 @@ from konverge.model import meta
 from konverge.model.resource import ConfigMap, ResourceType
 from konverge.ports import Scope
 from konverge.runtime.clock import SystemClock
-from konverge.runtime.controller import Controller
-from konverge.runtime.events import EventRecorder
-from konverge.runtime.manager import Manager
-from konverge.runtime.metrics import Metrics
 from konverge.testing import LocalCluster
+from konverge.testing.operators import operator_on
 from tests.e2e.kubectl import Kubectl, install
 from tests.e2e.ledger import Ledger, LedgerReconciler
 from tests.e2e.test_chaos import Load, wrong
@@ -64,23 +61,11 @@ class Samples:
 @asynccontextmanager
 async def operating(client: Client) -> AsyncIterator[Caches]:
     """The operator in this process, so that its caches can be looked into."""
-    clock, chance = SystemClock(), random.Random(0)
-    caches = Caches(client, clock=clock, random=chance)
-    recorder = EventRecorder(client, clock, component="soak", instance="soak")
-    controller = Controller(
-        LedgerReconciler(),
-        api=client,
-        caches=caches,
-        recorder=recorder,
-        clock=clock,
-        random=chance,
-        metrics=Metrics().controller("ledger", workers=16),
-    )
-    manager = Manager(caches=caches, controllers=[controller], recorder=recorder, block_writes=client.gate.close)
+    manager = operator_on(client, [LedgerReconciler()])
     stop = asyncio.Event()
     running = asyncio.create_task(manager.run(stop))
     try:
-        yield caches
+        yield manager.caches
     finally:
         stop.set()
         await running

@@ -65,7 +65,7 @@ class Manager:
         sync_timeout: float = SYNC_TIMEOUT,
         shutdown_budget: float = SHUTDOWN_BUDGET,
     ) -> None:
-        self._caches, self._controllers, self._recorder = caches, controllers, recorder
+        self.caches, self._controllers, self._recorder = caches, controllers, recorder
         self._block_writes, self._leader_only, self._elector = block_writes, leader_only, elector
         self._on_leading = on_leading
         self._sync_timeout, self._shutdown_budget = sync_timeout, shutdown_budget
@@ -81,7 +81,7 @@ class Manager:
             controller.connect()
         background = [
             asyncio.create_task(self._recorder.run(), name="events"),
-            asyncio.create_task(self._caches.run(), name="caches"),
+            asyncio.create_task(self.caches.run(), name="caches"),
         ]
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -94,7 +94,7 @@ class Manager:
     def health(self) -> Mapping[str, str | None]:
         """What is wrong, by the name of the part; None where all is well."""
         report: dict[str, str | None] = {"caches-synced": None if self.synced else "the caches have not listed yet"}
-        for informer in self._caches.health():
+        for informer in self.caches.health():
             scope = informer.scope
             part = ("metadata" if scope.metadata_only else "", scope.label_selector, scope.field_selector)
             name = "-".join(filter(None, ["informer", str(informer.resource), scope.namespace, *part]))
@@ -102,7 +102,7 @@ class Manager:
         return report
 
     async def _ready_to_lead(self) -> None:
-        await self._caches.wait_for_sync(self._sync_timeout)
+        await self.caches.wait_for_sync(self._sync_timeout)
         self.synced = True
         if self._elector is not None:
             logger.info("caches are warm; waiting for the lease")
