@@ -6,6 +6,8 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Which cluster to use instead of the local one: a kubeconfig file.
 CLUSTER ?=
+# Options of the benchmark.
+BENCH ?=
 # What must be covered to 95 % and more, in branches.
 CORE := workqueue/queue.py cache/store.py election.py runtime/status.py scheduler/cycle.py scheduler/snapshot.py scheduler/queue.py
 
@@ -46,6 +48,10 @@ test-parity: $(INSTALLED) control-plane ## schemas and decisions against the rea
 test-e2e: $(INSTALLED) control-plane ## the operator on the local cluster
 	$(PYTEST) tests/e2e
 
+bench: $(INSTALLED) control-plane ## Konverge, controller-runtime and kopf side by side; BENCH='--count 500 --rounds 1'
+	$(BIN)/python bench/converge.py $(BENCH)
+	$(BIN)/python bench/inprocess.py
+
 soak: $(INSTALLED) control-plane ## ten minutes of edits and deletes: memory and tasks flat, caches true
 	KONVERGE_SOAK_SECONDS=600 $(PYTEST) tests/e2e/test_soak.py
 
@@ -67,13 +73,15 @@ format: $(INSTALLED) ## format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-crds: $(INSTALLED) ## write crds/ and the RBAC rules from the models and the reconcilers
+crds: $(INSTALLED) ## write crds/, the RBAC rules and the webhooks from the models and the reconcilers
 	$(BIN)/konverge crds
 	$(BIN)/konverge rbac --operator-namespace konverge-system --output config/rbac/role.yaml
+	$(BIN)/konverge webhooks --output config/webhook/manifests.yaml
 
 crds-check: $(INSTALLED)
 	$(BIN)/konverge crds --check
 	$(BIN)/konverge rbac --operator-namespace konverge-system --output config/rbac/role.yaml --check
+	$(BIN)/konverge webhooks --output config/webhook/manifests.yaml --check
 
 kind-e2e: $(INSTALLED) ## the same e2e suite on kind; needs Docker and kind
 	@command -v kind >/dev/null || { echo "kind is not installed; the same suite runs without it: make test-e2e"; exit 1; }
