@@ -94,7 +94,7 @@ class SpanTracer:
 
 
 def tracer() -> Tracer:
-    """Spans where a provider is set by now, else nothing: spans that nobody gets would cost a reconcile 4 % of its time."""
+    """Spans where a provider is set by now, else nothing: spans that nobody gets would only cost time."""
     try:
         api = import_module("opentelemetry.trace")
     except ImportError:
