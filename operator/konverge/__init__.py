@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from konverge.errors import ConfigError, KonvergeError, ModelError, RetryAfter, Terminal
+    from konverge.model.admission import Problem, Request, hook
     from konverge.model.conditions import State
     from konverge.model.custom import Column, CustomResource, Part, Rule, Scale, Spec, Status
+    from konverge.model.embedded import EmbeddedMeta, PodTemplate
     from konverge.model.fields import Cel, Duration, Immutable, ListMap, Quantity
     from konverge.model.meta import Key
     from konverge.model.rbac import Access
@@ -63,8 +65,10 @@ __version__: Final = "0.1.0"
 
 _WHERE: Final = {
     "konverge.errors": ("ConfigError", "KonvergeError", "ModelError", "RetryAfter", "Terminal"),
+    "konverge.model.admission": ("Problem", "Request", "hook"),
     "konverge.model.conditions": ("State",),
     "konverge.model.custom": ("Column", "CustomResource", "Part", "Rule", "Scale", "Spec", "Status"),
+    "konverge.model.embedded": ("EmbeddedMeta", "PodTemplate"),
     "konverge.model.fields": ("Cel", "Duration", "Immutable", "ListMap", "Quantity"),
     "konverge.model.meta": ("Key",),
     "konverge.model.rbac": ("Access",),
@@ -107,6 +111,7 @@ __all__ = [
     "Desired",
     "Difference",
     "Duration",
+    "EmbeddedMeta",
     "Immutable",
     "Ingress",
     "Job",
@@ -124,10 +129,13 @@ __all__ = [
     "Phase",
     "Pod",
     "PodDisruptionBudget",
+    "PodTemplate",
     "Predicate",
+    "Problem",
     "Quantity",
     "Reconciler",
     "ReplicaSet",
+    "Request",
     "ResourceType",
     "Result",
     "RetryAfter",
@@ -153,6 +161,7 @@ __all__ = [
     "by_index",
     "changed",
     "generation_changed",
+    "hook",
     "index",
     "labels_changed",
     "not_",

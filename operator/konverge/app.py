@@ -15,9 +15,11 @@ from konverge.cache.informer import Caches
 from konverge.election import LeaderElector, default_identity
 from konverge.errors import ConfigError
 from konverge.host import collector
+from konverge.host.admission import Answer, Webhooks
 from konverge.host.beside import Beside
 from konverge.host.certificates import ReloadingCertificate
 from konverge.host.debugging import debug_site
+from konverge.host.endpoints import Site
 from konverge.host.login import ConnectionSettings
 from konverge.host.logs import LogOptions, configure_logging
 from konverge.host.modules import LoadedModules
@@ -29,6 +31,7 @@ from konverge.kube.connect import connect
 from konverge.kube.gate import WriteGate
 from konverge.model.meta import Key
 from konverge.model.resource import Node, Pod
+from konverge.model.review import hooks_of
 from konverge.runtime.clock import SystemClock
 from konverge.runtime.controller import Controller
 from konverge.runtime.debug import Inspector
@@ -70,6 +73,10 @@ class Settings:
     probe_address: str = "127.0.0.1:8081"
     debug_address: str = "0"
     debug_token_file: Path | None = None
+    webhook_address: str = "0"
+    webhook_cert_dir: Path | None = None
+    conversion_address: str = "0"
+    conversion_cert_dir: Path | None = None
     sync_timeout: float = SYNC_TIMEOUT
     shutdown_budget: float = SHUTDOWN_BUDGET
     workers: int | None = None
@@ -118,6 +125,7 @@ class App:
         settings = self._settings
         certificate = ReloadingCertificate(settings.metrics_cert_dir) if settings.metrics_cert_dir else None
         watches = [certificate.watch] if certificate else []
+        webhooks = self._webhooks(watches)
         if self._config is not None:
             watches.append(FileWatch([self._config], self.reload))
         options = HostOptions(
@@ -137,13 +145,51 @@ class App:
                     settings.debug_token_file,
                     lambda: self._inspector,
                     self._metrics.exposition,
-                )
+                ),
+                *self._conversion(watches),
             ],
             watches=watches,
             hangup=self.reload if self._config is not None else None,
             beside=self._beside,
+            webhooks=webhooks,
         )
         return serve(self._assemble, options)
+
+    def _conversion(self, watches: list[FileWatch]) -> list[Site]:
+        """The site that converts between the versions of our resources, with its certificate watched; may be none."""
+        settings = self._settings
+        if settings.conversion_address == "0":
+            return []
+        if settings.conversion_cert_dir is None:
+            raise ConfigError(
+                "conversion is served over TLS only: say where tls.crt and tls.key are, --conversion-cert-dir"
+            )
+        # Schemas take a while to load, and few operators have several versions.
+        from konverge.host.conversion import conversion_site  # noqa: PLC0415 - see above
+        from konverge.model.conversion import registry_of  # noqa: PLC0415 - see above
+
+        registry = registry_of(kind.resource() for kind in self._reconcilers)
+        certificate = ReloadingCertificate(settings.conversion_cert_dir)
+        watches.append(certificate.watch)
+        return [conversion_site(settings.conversion_address, certificate.context, registry)]
+
+    def _webhooks(self, watches: list[FileWatch]) -> Webhooks | None:
+        """What serves the hooks of our resources, with its certificate watched; None where that is turned off."""
+        settings = self._settings
+        answers: dict[str, Answer] = {
+            hook.path: hook.answer for kind in self._reconcilers for hook in hooks_of(kind.resource())
+        }
+        if settings.webhook_address == "0":
+            if answers:
+                logger.info("admission hooks are not served, there is no --webhook-address: %s", ", ".join(answers))
+            return None
+        if settings.webhook_cert_dir is None:
+            raise ConfigError(
+                "webhooks are served over TLS only: say where tls.crt and tls.key are, --webhook-cert-dir"
+            )
+        certificate = ReloadingCertificate(settings.webhook_cert_dir)
+        watches.append(certificate.watch)
+        return Webhooks(settings.webhook_address, certificate.context, answers, self._metrics.webhooks())
 
     def reload(self) -> None:
         """Take over from the file what a running operator can; say what needs a restart. Bad settings change nothing."""

@@ -24,6 +24,9 @@ class Page(NamedTuple):
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """The annotation, of value "true", of the bookmark after the last initial event of a watch."""
 
+Propagation = Literal["Background", "Foreground", "Orphan"]
+"""What becomes of an object's dependents with it: deleted after it, before it, or left without an owner."""
+
 WatchEventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
@@ -165,7 +168,7 @@ class Writer(Protocol):
         namespace: str | None = None,
         *,
         uid: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        propagation: Propagation = "Background",
     ) -> None:
         """DELETE one object, only if its uid is `uid` where given. Raises: NotFound; Conflict; ApiError; ConnectionFailed."""
         ...

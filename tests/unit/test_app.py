@@ -12,8 +12,13 @@ from konverge.errors import ConfigError
 from konverge.host.logs import LogOptions
 from konverge.host.modules import LoadedModules
 from konverge.model.meta import Key
+from konverge.runtime.context import Context
 from konverge.runtime.limits import RetryLimits
+from konverge.runtime.reconciler import Reconciler
+from konverge.runtime.result import Result
 from tests.gadgets import GadgetReconciler
+from tests.unit.host.test_certificates import pair, write
+from tests.unit.model.versions import Site
 
 
 class Configured:
@@ -109,3 +114,18 @@ def test_a_log_file_that_cannot_be_opened_leaves_the_old_log(
     configured.change(logs=LogOptions(file="/nowhere/log"), retries=RetryLimits(burst=9))
     assert "the configuration is not taken over: log file /nowhere/log" in caplog.text
     assert configured.app._settings == Settings()
+
+
+class SiteReconciler(Reconciler[Site]):
+    async def reconcile(self, site: Site, ctx: Context, /) -> Result:
+        return Result.done()
+
+
+def test_conversion_needs_a_certificate_and_something_to_convert(tmp_path: Path) -> None:
+    without = App(Settings(conversion_address=":9444"), [SiteReconciler], LoadedModules())
+    with pytest.raises(ConfigError, match="--conversion-cert-dir"):
+        without.run()
+    write(tmp_path, *pair("conversion"))
+    settings = Settings(conversion_address=":9444", conversion_cert_dir=tmp_path)
+    with pytest.raises(ConfigError, match="no resource of these modules has more than one version"):
+        App(settings, [GadgetReconciler], LoadedModules()).run()

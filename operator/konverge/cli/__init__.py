@@ -17,8 +17,10 @@ _COMMANDS: Final = {
     "explain": ("konverge.cli.explain", "explain"),
     "demo": ("konverge.cli.demo", "demo"),
     "cluster": ("konverge.cli.cluster", "cluster"),
+    "new": ("konverge.cli.new", "new"),
     "crds": ("konverge.cli.crds", "crds"),
     "rbac": ("konverge.cli.crds", "rbac"),
+    "webhooks": ("konverge.cli.webhooks", "webhooks"),
     "states": ("konverge.cli.states", "states"),
 }
 

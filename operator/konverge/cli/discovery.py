@@ -17,8 +17,11 @@ BUILT_IN: Final = ("konverge.controllers",)
 
 
 def resource_classes(names: Sequence[str]) -> list[type[CustomResource[Any, Any]]]:
-    """The custom resources that these files or modules define, by resource name. Raises: ConfigError."""
-    found = _classes(load_modules(names).modules, CustomResource)
+    """The custom resources that these files or modules define, by resource name; of several versions, the hub.
+
+    Raises: ConfigError.
+    """
+    found = {cls.hub or cls for cls in _classes(load_modules(names).modules, CustomResource)}
     if not found:
         raise ConfigError(
             f"no custom resource in {', '.join(names)}; define a class Kind(CustomResource[Spec, Status], ...)"

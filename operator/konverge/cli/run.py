@@ -52,6 +52,28 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     " 0 for nowhere.",
 )
 @click.option("--debug-token-file", type=_FILE, help="Answer /debug only to those who bear the token in this file.")
+@click.option(
+    "--webhook-address",
+    default="0",
+    show_default=True,
+    help="Where admission webhooks are served, such as :9443, over TLS; 0 for nowhere.",
+)
+@click.option(
+    "--webhook-cert-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The directory with tls.crt and tls.key of the webhooks; taken up anew when they change.",
+)
+@click.option(
+    "--conversion-address",
+    default="0",
+    show_default=True,
+    help="Where objects are converted between versions (/convert), such as :9444, over TLS; 0 for nowhere.",
+)
+@click.option(
+    "--conversion-cert-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The directory with tls.crt and tls.key of the conversion webhook; taken up anew when they change.",
+)
 @click.option("--sync-timeout", default=120.0, show_default=True, help="Seconds until every cache must have listed.")
 @click.option("--shutdown-budget", default=30.0, show_default=True, help="Seconds that running reconciles get to end.")
 @click.option("--workers", type=click.IntRange(min=1), help="Objects that each controller reconciles at once.")

@@ -8,6 +8,7 @@ has ended when the lease is given back. Both share the settings and the memo tha
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import kopf
@@ -42,7 +43,8 @@ class Beside:
         ended = asyncio.Event()
         tasks = await kopf.spawn_tasks(
             registry=self._leading(),
-            settings=self.settings,
+            # Admission is the other one's: two servers on one port would each get some of the requests.
+            settings=replace(self.settings, admission=kopf.OperatorSettings().admission),
             memo=self.memo,
             standalone=True,
             clusterwide=not self._namespaces,

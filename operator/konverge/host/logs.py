@@ -23,8 +23,8 @@ _HANDLER = "konverge"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # At DEBUG these write whole requests and answers, Secrets included.
 _TOO_TALKATIVE = ("kubernetes", "urllib3")
-# At INFO it writes that a probe succeeded, each time.
-_PROBES = "kopf.activities.probe"
+# At INFO they write each probe that succeeded, and each webhook request.
+_ROUTINE = ("kopf.activities.probe", "aiohttp.access")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _KOPFS = frozenset({"k8s_ref", "k8s_skip", "settings"})
 _FIRST = ("controller", "object", "reconcileID")
@@ -61,7 +61,8 @@ def configure_logging(options: LogOptions, stream: TextIO | None = None) -> None
     root.setLevel(level)
     for name in _TOO_TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.INFO))
-    logging.getLogger(_PROBES).setLevel(logging.WARNING if level == logging.INFO else level)
+    for name in _ROUTINE:
+        logging.getLogger(name).setLevel(logging.WARNING if level == logging.INFO else level)
 
 
 def reopen_log() -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import kopf
 
 from konverge.errors import ConfigError
+from konverge.host.admission import Webhooks
 from konverge.host.beside import Beside
 from konverge.host.endpoints import Checks, Site, ask_kopf, listening, metrics_routes, probe_routes
 from konverge.host.lifecycle import Lifecycle, Runnable, RunnableFactory
@@ -53,7 +54,7 @@ class HostOptions:
     `namespaces` empty means the whole cluster. Addresses are `host:port` or `:port`; `0` turns an endpoint off.
     `readiness` and `liveness` are asked at each probe and must not block. `metrics` gives a body and its content type.
     `shutdown_budget` is in seconds. `logs` None leaves logging as it is. `beside` is given where the handlers for resources
-    are the manager's to run. `sites` are served too, `watches` are run, and `hangup` is called on SIGHUP; without it that
+    are the manager's to run. `webhooks` is what kopf has to serve admission with. `sites` are served too, `watches` are run, and `hangup` is called on SIGHUP; without it that
     signal ends the process, as it does by default.
     """
 
@@ -70,6 +71,7 @@ class HostOptions:
     watches: Sequence[FileWatch] = ()
     hangup: Callable[[], None] | None = None
     beside: Beside | None = None
+    webhooks: Webhooks | None = None
     shutdown_budget: float = 30.0
     logs: LogOptions | None = field(default_factory=LogOptions)
 
@@ -105,7 +107,8 @@ async def _serve(factory: RunnableFactory, options: HostOptions, signals: Signal
         return {**own, **kopfs}
 
     async def readiness() -> Checks:
-        return {**lifecycle.readiness(), **options.readiness()}
+        webhooks = {} if options.webhooks is None else {"webhooks": options.webhooks.trouble}
+        return {**lifecycle.readiness(), **webhooks, **options.readiness()}
 
     sites = [Site("probe", options.probe_address, probe_routes(liveness, readiness))]
     if options.metrics is not None:
@@ -121,6 +124,8 @@ async def _run_kopf(lifecycle: Lifecycle, options: HostOptions, signals: Signals
     settings = beside.settings if beside else kopf.OperatorSettings()
     settings.scanning.disabled = not modules.has_resource_handlers
     settings.posting.enabled = modules.has_resource_handlers
+    if options.webhooks is not None:
+        settings.admission.server = options.webhooks
     add_login(modules.registry, options.login)
     _add_probe(modules.registry, lifecycle, options.liveness)
     _add_cleanup(modules.registry, lifecycle)

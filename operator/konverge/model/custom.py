@@ -1,6 +1,6 @@
 """Custom resources as typed models: `class Web(CustomResource[WebSpec, WebStatus], group="demo.dev", version="v1")`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast, get_args, get_origin
 
@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from konverge.errors import ManifestError, ModelError
 from konverge.model import meta
+from konverge.model.admission import Problem, Request
 from konverge.model.resource import Object, ResourceType
 from konverge.model.states import Machine, Phase
 
@@ -81,7 +82,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class CrdOptions:
-    """What the class line of a custom resource says of its CRD, beside group, version, kind, plural and scope."""
+    """What the class line of a custom resource says of its CRD, beside group, version, kind, plural and scope.
+
+    Names are the hub's where there are several versions. `deprecated` is the warning that clients of the version get.
+    """
 
     singular: str
     short_names: tuple[str, ...] = ()
@@ -89,6 +93,10 @@ class CrdOptions:
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
     rules: tuple[Rule, ...] = ()
+    selectable: tuple[str, ...] = ()
+    served: bool = True
+    stored: bool = False
+    deprecated: str = ""
 
 
 S = TypeVar("S", bound=Spec)
@@ -101,6 +109,10 @@ class CustomResource(Generic[S, T]):
     Declare one with `class Web(CustomResource[WebSpec, WebStatus], group="demo.dev", version="v1")`; the docstring
     becomes the CRD's description. The class carries `resource`, `spec_type`, `status_type`, `crd` and `phases`.
 
+    Another version of the same kind names its hub: `class WebV1Alpha1(CustomResource[OldSpec, Status], hub=Web,
+    version="v1alpha1")`, and has the static methods `to_hub` and `from_hub` that `model/conversion` describes. It may
+    be `deprecated="a warning"`, not `served`, or `stored` in the hub's place.
+
     Raises: ModelError when the declaration is incomplete.
     """
 
@@ -109,10 +121,13 @@ class CustomResource(Generic[S, T]):
     status_type: ClassVar[type[Status]]
     crd: ClassVar[CrdOptions]
     phases: ClassVar[Machine | None] = None
+    hub: ClassVar["type[CustomResource[Any, Any]] | None"] = None
+    spokes: ClassVar["tuple[type[CustomResource[Any, Any]], ...]"] = ()
 
     def __init_subclass__(
         cls,
         *,
+        hub: "type[CustomResource[Any, Any]] | None" = None,
         group: str = "",
         version: str = "",
         plural: str = "",
@@ -122,18 +137,44 @@ class CustomResource(Generic[S, T]):
         columns: Sequence[Column] = (),
         scale: Scale | None = None,
         rules: Sequence[Rule] = (),
+        selectable: Sequence[str] = (),
         phases: Sequence[Phase] = (),
+        served: bool = True,
+        stored: bool = False,
+        deprecated: str = "",
     ) -> None:
         super().__init_subclass__()
         cls.spec_type, cls.status_type = _type_arguments(cls)
+        if hub is not None:
+            _check_spoke(cls, hub, version, named=bool(group or plural or short_names) or not namespaced)
+            group, plural, namespaced = hub.resource.group, hub.resource.plural, hub.resource.namespaced
         if not group or not version:
             raise ModelError(f'{cls.__name__}: say group and version, as in group="demo.dev", version="v1"')
         if "." not in group or group.endswith(".k8s.io"):
             raise ModelError(f"{cls.__name__}: group {group!r} must be a domain of yours (dotted, not *.k8s.io)")
-        kind = cls.__name__
+        kind = hub.resource.kind if hub is not None else cls.__name__
         cls.resource = ResourceType(group, version, kind, plural or plural_of(kind), namespaced)
-        cls.crd = CrdOptions(kind.lower(), tuple(short_names), tuple(categories), tuple(columns), scale, tuple(rules))
-        cls.phases = Machine(phases) if phases else None
+        cls.crd = CrdOptions(
+            kind.lower(),
+            short_names=tuple(short_names),
+            categories=tuple(categories),
+            columns=tuple(columns),
+            scale=scale,
+            rules=tuple(rules),
+            selectable=tuple(selectable),
+            served=served,
+            stored=stored,
+            deprecated=deprecated,
+        )
+        cls.phases = Machine(phases) if phases else hub.phases if hub is not None else None
+        cls.hub, cls.spokes = hub, ()
+        if hub is None:
+            if not served or stored:
+                raise ModelError(
+                    f"{kind}: served= and stored= are said of another version, which names {kind} as its hub"
+                )
+        else:
+            hub.spokes = (*hub.spokes, cls)
 
     def __init__(self, raw: Object, spec: S, status: T) -> None:
         self.raw, self.spec, self.status = raw, spec, status
@@ -149,6 +190,29 @@ class CustomResource(Generic[S, T]):
         if spec is None or status is None:
             raise ManifestError(cls.resource.kind, str(meta.key_of(raw)), problems)
         return cls(raw, cast(S, spec), cast(T, status))
+
+    def validate(self, old: Self | None, request: Request, /) -> Iterable[Problem]:  # noqa: ARG002 - for overriding
+        """Override to refuse what neither the schema nor a CEL rule can: the problems of this object; none lets it pass.
+
+        Called by the API server's admission for a new object (`old` None), and for one whose spec changes. What `old`
+        had wrong already, with `old` None in its turn, is not held against the change. See `hook` for the options.
+        """
+        return ()
+
+    def validate_delete(self, request: Request, /) -> Iterable[Problem]:  # noqa: ARG002 - for overriding
+        """Override to refuse the deletion of this object, which no schema can: the problems with it; none lets it go.
+
+        A refusal also holds up the deletion of its namespace.
+        """
+        return ()
+
+    def default(self, request: Request, /) -> Mapping[str, Any]:  # noqa: ARG002 - for overriding
+        """Override to fill in what a schema's constant defaults cannot: a sparse manifest of this object, as on the wire.
+
+        Of `spec`, `metadata.labels` and `metadata.annotations` what the object does not say is filled in; what it says
+        stays. A value that was filled in stays too when what it was derived from is edited later.
+        """
+        return {}
 
     @property
     def name(self) -> str:
@@ -215,6 +279,23 @@ def _type_arguments(cls: type[Any]) -> tuple[type[Spec], type[Status]]:
             if isinstance(spec, type) and issubclass(spec, Spec) and issubclass(status, Status):
                 return spec, status
     raise ModelError(f"{cls.__name__}: derive from CustomResource[YourSpec, YourStatus], a Spec and a Status")
+
+
+def _check_spoke(
+    cls: type[CustomResource[Any, Any]], hub: type[CustomResource[Any, Any]], version: str, *, named: bool
+) -> None:
+    name = cls.__name__
+    if hub.hub is not None:
+        raise ModelError(f"{name}: {hub.__name__} is no hub itself; name its hub, {hub.hub.__name__}")
+    if named:
+        raise ModelError(
+            f"{name}: group, plural, scope and short names are those of its hub; say version= and hub= only"
+        )
+    if version in {each.resource.version for each in (hub, *hub.spokes)}:
+        raise ModelError(f"{name}: {hub.__name__} has a version {version} already; give this one another")
+    for method in ("to_hub", "from_hub"):
+        if not callable(getattr(cls, method, None)):
+            raise ModelError(f"{name}: define a static method {method}, a function from one spec to the other")
 
 
 def _validate(model: type[BaseModel], value: Any, where: str, problems: list[str]) -> BaseModel | None:

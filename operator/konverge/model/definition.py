@@ -1,7 +1,12 @@
-"""CRDs as dicts: the class of a custom resource flows in, its CustomResourceDefinition flows out."""
+"""CRDs as dicts: the class of a custom resource flows in, its CustomResourceDefinition flows out.
+
+All versions that name the class as their hub stand in it. More than one calls for a webhook that converts; the stanza
+names the Service and no `caBundle`, which is a cluster's and not the repository's.
+"""
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from konverge.errors import ModelError
@@ -24,6 +29,21 @@ _STANDARD_COLUMNS: Final = (
 )
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
+
+MAX_SELECTABLE: Final = 8
+CONVERT_PATH: Final = "/convert"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionService:
+    """The Service in front of the operator's conversion webhook."""
+
+    namespace: str = "konverge-system"
+    name: str = "konverge-conversion"
+    port: int = 443
+
+
+DEFAULT_SERVICE: Final = ConversionService()
 
 CONDITIONS: Final[Schema] = {
     "description": "What was observed of the object: Ready, Reconciling, Stalled and others.",
@@ -67,24 +87,13 @@ CONDITIONS: Final[Schema] = {
 """The list-map of `metav1.Condition` that every status has."""
 
 
-def crd_of(cls: ResourceClass) -> dict[str, Any]:
-    """The CustomResourceDefinition of a resource class.
+def crd_of(cls: ResourceClass, service: ConversionService = DEFAULT_SERVICE) -> dict[str, Any]:
+    """The CustomResourceDefinition of a resource class with all its versions; `service` is asked to convert.
 
     Raises: ModelError that names the class, the field, the rule and the way out.
     """
-    resource, options = cls.resource, cls.crd
-    _check_names(cls)
-    schema = _root(cls)
-    version: dict[str, Any] = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "additionalPrinterColumns": [_column(cls, column, schema) for column in _columns(cls)],
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    if options.scale is not None:
-        version["subresources"]["scale"] = _scale(cls, schema)
+    hub = cls.hub or cls
+    resource, options = hub.resource, hub.crd
     names: dict[str, Any] = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -93,27 +102,69 @@ def crd_of(cls: ResourceClass) -> dict[str, Any]:
     }
     names |= {"shortNames": list(options.short_names)} if options.short_names else {}
     names |= {"categories": list(options.categories)} if options.categories else {}
+    stored = storage_class(hub)
+    spec = {
+        "group": resource.group,
+        "names": names,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "versions": [_version(each, storage=each is stored) for each in versions_of(hub)],
+    }
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": resource.name},
-        "spec": {
-            "group": resource.group,
-            "names": names,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [version],
-        },
+        "spec": spec | (_conversion(service) if hub.spokes else {}),
     }
     size = len(json.dumps(crd, separators=(",", ":")).encode())
     if size >= MAX_SIZE:
         raise ModelError(
-            f"{cls.__name__}: its CRD is {size} bytes of JSON, and kubectl apply takes less than {MAX_SIZE}; "
+            f"{hub.__name__}: its CRD is {size} bytes of JSON, and kubectl apply takes less than {MAX_SIZE}; "
             "shorten descriptions, or use dict[str, Any] for parts that others define"
         )
     return crd
 
 
-def _root(cls: ResourceClass) -> Schema:
+def versions_of(cls: ResourceClass) -> tuple[ResourceClass, ...]:
+    """All versions of a resource, the hub first."""
+    hub = cls.hub or cls
+    return (hub, *hub.spokes)
+
+
+def storage_class(cls: ResourceClass) -> ResourceClass:
+    """The version in which objects are stored: the hub, unless a spoke says so. Raises: ModelError when several do."""
+    hub, *spokes = versions_of(cls)
+    stored = [each for each in spokes if each.crd.stored]
+    if len(stored) > 1:
+        names = " and ".join(each.__name__ for each in stored)
+        raise ModelError(f"{hub.__name__}: {names} are both stored=True; one version is stored")
+    return stored[0] if stored else hub
+
+
+def _conversion(service: ConversionService) -> dict[str, Any]:
+    where = {"namespace": service.namespace, "name": service.name, "path": CONVERT_PATH, "port": service.port}
+    webhook = {"clientConfig": {"service": where}, "conversionReviewVersions": ["v1"]}
+    return {"conversion": {"strategy": "Webhook", "webhook": webhook}}
+
+
+def _version(cls: ResourceClass, *, storage: bool) -> dict[str, Any]:
+    _check_names(cls)
+    schema = schema_of(cls)
+    version: dict[str, Any] = {"name": cls.resource.version, "served": cls.crd.served, "storage": storage}
+    version |= {"deprecated": True, "deprecationWarning": cls.crd.deprecated} if cls.crd.deprecated else {}
+    version |= {
+        "additionalPrinterColumns": [_column(cls, column, schema) for column in _columns(cls)],
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    if cls.crd.scale is not None:
+        version["subresources"]["scale"] = _scale(cls, schema)
+    if cls.crd.selectable:
+        version["selectableFields"] = _selectable(cls, schema)
+    return version
+
+
+def schema_of(cls: ResourceClass) -> Schema:
+    """The schema of one version, for whole objects. Raises: ModelError."""
     name = cls.__name__
     spec = structural(cls.spec_type, "spec")
     for rule in cls.crd.rules:
@@ -189,6 +240,22 @@ def _scale(cls: ResourceClass, schema: Schema) -> dict[str, str]:
                 f"{cls.__name__}: scale: {path} must be of type {wanted}; declare that field, or name another path"
             )
     return paths
+
+
+def _selectable(cls: ResourceClass, schema: Schema) -> list[dict[str, str]]:
+    paths = cls.crd.selectable
+    if len(paths) > MAX_SELECTABLE:
+        raise ModelError(
+            f"{cls.__name__}: {len(paths)} selectable fields, and the server takes {MAX_SELECTABLE}; use labels"
+        )
+    known = dict(walk(schema))
+    for path in paths:
+        _check_path(cls, "selectable", path, schema)
+        if "[" in path or known.get(path, {}).get("type") not in {"string", "boolean", "integer"}:
+            raise ModelError(
+                f"{cls.__name__}: selectable: {path} must be a string, an integer or a boolean, outside of lists"
+            )
+    return [{"jsonPath": path} for path in paths]
 
 
 def _check_path(cls: ResourceClass, what: str, path: str, schema: Schema) -> None:

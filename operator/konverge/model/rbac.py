@@ -15,7 +15,7 @@ from konverge.model.resource import Event, Lease, ResourceType
 Manifest = dict[str, Any]
 
 _READ: Final = ("get", "list", "watch")
-_VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
+_VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 """The order in which verbs are written."""
 _EVENTS_HOME: Final = "default"
 _FORBIDDEN: Final = frozenset({"*", "escalate", "bind", "impersonate"})
@@ -93,6 +93,37 @@ def roles(name: str, declarations: Sequence[Declaration], *, namespaces: Sequenc
 def leader_election_role(name: str, namespace: str = "") -> Manifest:
     """The Role with which replicas hold their Lease in the operator's own namespace."""
     return _role("Role", f"{name}-leader-election", namespace, [Access(Lease, ("get", "create", "update", "patch"))])
+
+
+def user_roles(name: str, resource: ResourceType, *, scale: bool = False) -> list[Manifest]:
+    """The ClusterRoles for people who use a kind: `<name>-<kind>-admin`, `-editor` and `-viewer`.
+
+    Those of a namespaced kind are aggregated: who has the cluster's own `admin`, `edit` or `view` in a namespace has them
+    there too. Those of a cluster-scoped kind are not: whoever edits one namespace does not edit what is for all of them.
+    `scale` says that the kind has that subresource. Nobody but the operator writes the status.
+    """
+    looking = [Access(resource, _READ), Access(resource, ("get",), "status")]
+    looking += [Access(resource, ("get",), "scale")] if scale else []
+    editing = [*looking, Access(resource, ("create", "update", "patch", "delete"))]
+    editing += [Access(resource, ("update", "patch"), "scale")] if scale else []
+    ruling = [*editing, Access(resource, ("deletecollection",))]
+    result = []
+    for role, joined, accesses in (
+        ("admin", "admin", ruling),
+        ("editor", "edit", editing),
+        ("viewer", "view", looking),
+    ):
+        manifest = _role("ClusterRole", f"{name}-{resource.kind.lower()}-{role}", "", accesses)
+        if resource.namespaced:
+            manifest["metadata"]["labels"] = {f"rbac.authorization.k8s.io/aggregate-to-{joined}": "true"}
+        result.append(manifest)
+    return result
+
+
+def rule_text(group: str, resource: str, verbs: Iterable[str]) -> str:
+    """One rule as YAML, for a message that says what to add; `resource` may be `plural/subresource`."""
+    quoted = ", ".join(f'"{verb}"' for verb in verbs)
+    return f'- apiGroups: ["{group}"]\n  resources: ["{resource}"]\n  verbs: [{quoted}]'
 
 
 def rules_of(accesses: Iterable[Access]) -> list[Manifest]:

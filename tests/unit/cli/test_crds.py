@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from konverge.cli.crds import crds, declaration_of, rbac
 from konverge.cli.discovery import BUILT_IN, reconciler_classes, resource_classes
 from konverge.errors import ConfigError
+from konverge.kube.migrate import Migration
 from konverge.model.rbac import Access
 from konverge.model.resource import Deployment, Pod, Secret
 
@@ -106,6 +107,86 @@ class TestCrds:
         assert path.read_text() == drifted
 
 
+VERSIONS = """
+from konverge.model.custom import CustomResource, Spec, Status
+
+
+class Web(CustomResource[Spec, Status], group="demo.example.dev", version="v1"):
+    pass
+
+
+class WebV1Alpha1(CustomResource[Spec, Status], hub=Web, version="v1alpha1"):
+    @staticmethod
+    def to_hub(spec):
+        return spec
+
+    from_hub = to_hub
+"""
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Path:
+    """A user's file with a resource in two versions."""
+    path = tmp_path / "versions.py"
+    path.write_text(VERSIONS)
+    return path
+
+
+class TestVersions:
+    def test_several_classes_of_one_resource_are_one_crd(self, versions: Path, tmp_path: Path) -> None:
+        directory = tmp_path / "crds"
+        assert "1 CRDs in" in run_crds(versions, "--dir", directory).output
+        spec = yaml.safe_load((directory / "demo.example.dev_webs.yaml").read_text())["spec"]
+        assert [version["name"] for version in spec["versions"]] == ["v1", "v1alpha1"]
+        assert spec["conversion"]["webhook"]["clientConfig"]["service"] == {
+            "namespace": "konverge-system",
+            "name": "konverge-conversion",
+            "path": "/convert",
+            "port": 443,
+        }
+
+    def test_the_service_can_be_named_and_the_check_says_so(self, versions: Path, tmp_path: Path) -> None:
+        directory = tmp_path / "crds"
+        named = ["--conversion-service", "team/web:8443"]
+        run_crds(versions, "--dir", directory, *named)
+        spec = yaml.safe_load((directory / "demo.example.dev_webs.yaml").read_text())["spec"]
+        service = spec["conversion"]["webhook"]["clientConfig"]["service"]
+        assert (service["namespace"], service["name"], service["port"]) == ("team", "web", 8443)
+        assert run_crds(versions, "--dir", directory, "--check", *named).exit_code == 0
+        assert run_crds(versions, "--dir", directory, "--check").exit_code == 1
+        again = run_crds(versions, "--dir", tmp_path, "--check", *named).stderr
+        assert f"run `konverge crds {versions} --dir {tmp_path} --conversion-service team/web:8443`" in again
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--conversion-service", "web"], "write NAMESPACE/NAME or NAMESPACE/NAME:PORT"),
+            (["--migrate", "--check"], "give one of them"),
+            (["--kubeconfig", "k"], "are for --migrate"),
+        ],
+    )
+    def test_flags_that_do_not_go_together_are_an_error(self, versions: Path, flags: list[str], message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            run_crds(versions, *flags)
+
+    def test_a_migration_with_refusals_says_them_and_fails(
+        self, versions: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[object] = []
+
+        async def migrated(names: object, kubeconfig: object, context: object) -> list[Migration]:
+            asked.extend([names, kubeconfig, context])
+            return [Migration("webs.demo.example.dev", 3, ("team/a: 422 Invalid: no",))]
+
+        monkeypatch.setattr("konverge.cli.migrate._migrate", migrated)
+        result = run_crds(versions, "--migrate", "--kubeconfig", "k", "--context", "c")
+        assert asked == [["webs.demo.example.dev"], "k", "c"]
+        assert result.exit_code == 1
+        first, second = result.stderr.splitlines()
+        assert first == "webs.demo.example.dev: team/a: 422 Invalid: no"
+        assert second.startswith("webs.demo.example.dev: 1 of 3 objects were refused and storedVersions is as it was; ")
+
+
 class TestRbac:
     def test_reads_the_class_line(self, operator: Path) -> None:
         [cls] = reconciler_classes([str(operator)])
@@ -128,3 +209,8 @@ class TestRbac:
     def test_leaves_the_lease_out_for_a_single_replica(self, operator: Path) -> None:
         result = CliRunner().invoke(rbac, [str(operator), "--no-leader-election"], catch_exceptions=False)
         assert [role["kind"] for role in yaml.safe_load_all(result.output)] == ["ClusterRole"]
+
+    def test_prints_the_roles_for_people(self, operator: Path) -> None:
+        result = CliRunner().invoke(rbac, [str(operator), "--name", "web", "--users"], catch_exceptions=False)
+        found = [role["metadata"]["name"] for role in yaml.safe_load_all(result.output)]
+        assert found == ["web-web-admin", "web-web-editor", "web-web-viewer"]

@@ -8,13 +8,13 @@ import konverge
 
 NAMES = {
     "Access", "Cel", "Children", "Column", "ConfigError", "ConfigMap", "Context", "CronJob", "CustomResource",
-    "DaemonSet", "Dependent", "DependentReconciler", "Deployment", "Desired", "Difference", "Duration", "Immutable",
+    "DaemonSet", "Dependent", "DependentReconciler", "Deployment", "Desired", "Difference", "Duration", "EmbeddedMeta", "Immutable",
     "Ingress", "Job", "Key", "KonvergeError", "Lease", "ListMap", "ModelError", "Namespace", "NetworkPolicy", "Node",
-    "Part", "PersistentVolume", "PersistentVolumeClaim", "Phase", "Pod", "PodDisruptionBudget", "Predicate", "Quantity",
-    "Reconciler", "ReplicaSet", "ResourceType", "Result", "RetryAfter", "Role", "RoleBinding", "Rule", "Scale",
+    "Part", "PersistentVolume", "PersistentVolumeClaim", "Phase", "Pod", "PodDisruptionBudget", "PodTemplate", "Predicate", "Problem", "Quantity",
+    "Reconciler", "ReplicaSet", "Request", "ResourceType", "Result", "RetryAfter", "Role", "RoleBinding", "Rule", "Scale",
     "Secret", "Selector", "Service", "ServiceAccount", "Spec", "State", "StatefulSet", "Status", "StorageClass",
     "Terminal", "Watch", "__version__", "all_of", "annotations_changed", "any_of", "by_index", "changed",
-    "generation_changed", "index", "labels_changed", "not_", "read", "watch",
+    "generation_changed", "hook", "index", "labels_changed", "not_", "read", "watch",
 }  # fmt: skip
 
 

@@ -20,7 +20,10 @@ def out() -> Iterator[io.StringIO]:
     """A stream to log to; afterwards logging is as it was."""
     root = logging.getLogger()
     handlers = list(root.handlers)
-    levels = {name: logging.getLogger(name).level for name in ("", "urllib3", "kubernetes", "kopf.activities.probe")}
+    levels = {
+        name: logging.getLogger(name).level
+        for name in ("", "urllib3", "kubernetes", "kopf.activities.probe", "aiohttp.access")
+    }
     yield io.StringIO()
     root.handlers[:] = handlers
     for name, level in levels.items():

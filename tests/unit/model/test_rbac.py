@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from konverge.errors import ModelError
-from konverge.model.rbac import Access, Declaration, leader_election_role, roles
+from konverge.model.rbac import Access, Declaration, leader_election_role, roles, user_roles
 from konverge.model.resource import ConfigMap, Deployment, Node, Pod, ResourceType, Secret, Service
 
 WEB = ResourceType("demo.example.dev", "v1", "Web", "webs")
@@ -114,6 +114,39 @@ def test_replicas_hold_their_lease_in_the_operators_namespace() -> None:
             }
         ],
     }
+
+
+class TestPeople:
+    def test_get_three_roles_a_kind_that_join_the_cluster_s_own(self) -> None:
+        found = user_roles("web", WEB)
+        label = "rbac.authorization.k8s.io/aggregate-to-"
+        assert [role["metadata"] for role in found] == [
+            {"name": "web-web-admin", "labels": {f"{label}admin": "true"}},
+            {"name": "web-web-editor", "labels": {f"{label}edit": "true"}},
+            {"name": "web-web-viewer", "labels": {f"{label}view": "true"}},
+        ]
+
+    def test_look_edit_and_rule_and_never_write_a_status(self) -> None:
+        admin, editor, viewer = user_roles("web", WEB)
+        looking = ["get", "list", "watch"]
+        assert verbs(viewer, WEB.group, "webs") == looking
+        assert verbs(editor, WEB.group, "webs") == [*looking, "create", "update", "patch", "delete"]
+        assert verbs(admin, WEB.group, "webs") == [*looking, "create", "update", "patch", "delete", "deletecollection"]
+        for role in (admin, editor, viewer):
+            assert verbs(role, WEB.group, "webs/status") == ["get"]
+            assert verbs(role, WEB.group, "webs/scale") == []
+
+    def test_scale_where_there_is_something_to_scale(self) -> None:
+        admin, editor, viewer = user_roles("web", WEB, scale=True)
+        assert verbs(viewer, WEB.group, "webs/scale") == ["get"]
+        assert (
+            verbs(editor, WEB.group, "webs/scale")
+            == verbs(admin, WEB.group, "webs/scale")
+            == ["get", "update", "patch"]
+        )
+
+    def test_of_one_namespace_do_not_edit_what_is_for_all(self) -> None:
+        assert all("labels" not in role["metadata"] for role in user_roles("web", POLICY))
 
 
 @given(owns=KINDS, watches=KINDS, reads=KINDS)

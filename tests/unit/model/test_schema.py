@@ -120,6 +120,7 @@ class TestOptionalFields:
         ],
     )
     def test_are_plain_not_required_and_never_nullable(self, annotation: Any, expected: dict[str, Any]) -> None:
+        """Replay 24, with the enums."""
         schema = structural(spec_with(annotation, None), "spec")
         assert schema["properties"]["field"] == expected
         assert "required" not in schema
