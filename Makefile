@@ -12,7 +12,7 @@ BENCH ?=
 CORE := workqueue/queue.py cache/store.py election.py runtime/status.py scheduler/cycle.py scheduler/snapshot.py scheduler/queue.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-unit test-sim test-parity test-e2e coverage soak lint format crds crds-check bench \
+.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage soak lint format crds crds-check bench \
 	control-plane kind-e2e lock clean
 
 help: ## list what there is
@@ -34,7 +34,7 @@ run: $(INSTALLED) ## a local Kubernetes, the operator and the samples, until all
 control-plane: $(INSTALLED) ## build the local control plane into the user's cache, if it is not there
 	@$(BIN)/python -m konverge.testing.build
 
-test: coverage test-parity test-e2e ## all tests: unit and sim with their coverage, parity, e2e
+test: coverage test-parity test-postgres test-e2e ## all tests: unit and sim with their coverage, parity, postgres, e2e
 
 test-unit: $(INSTALLED) ## pure code: no network but loopback, no waiting
 	$(PYTEST) tests/unit
@@ -44,6 +44,9 @@ test-sim: $(INSTALLED) ## the whole runtime in simulated time, with faults
 
 test-parity: $(INSTALLED) control-plane ## schemas and decisions against the real API server
 	$(PYTEST) tests/parity
+
+test-postgres: $(INSTALLED) ## the scripts of Database's pods on real PostgreSQL servers, where there is a PostgreSQL
+	$(PYTEST) tests/postgres
 
 test-e2e: $(INSTALLED) control-plane ## the operator on the local cluster
 	$(PYTEST) tests/e2e

@@ -1,6 +1,7 @@
 """A Database as a person with kubectl meets it."""
 
 import re
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.e2e.operator_process import OperatorProcess
 DB = "databases.data.konverge.dev/orders"
 CHILDREN = [
     "secret/orders-credentials",
+    "secret/orders-binding",
     "configmap/orders-config",
     "service/orders-pods",
     "service/orders",
@@ -43,6 +45,24 @@ def phase(kubectl: Kubectl) -> str:
 
 def versions(kubectl: Kubectl) -> dict[str, str]:
     return {target: kubectl.get(target)["metadata"]["resourceVersion"] for target in (DB, *CHILDREN)}
+
+
+def pods(kubectl: Kubectl) -> dict[str, str]:
+    """The pods that are there to stay: their uids by name."""
+    live = [pod["metadata"] for pod in kubectl.list("pods")]
+    return {metadata["name"]: metadata["uid"] for metadata in live if "deletionTimestamp" not in metadata}
+
+
+def sizes(kubectl: Kubectl) -> dict[str, str]:
+    """How large the volumes are, by their claims."""
+    claims = kubectl.list("persistentvolumeclaims")
+    return {claim["metadata"]["name"]: claim["status"]["capacity"]["storage"] for claim in claims}
+
+
+def secret(kubectl: Kubectl, name: str) -> dict[str, str]:
+    """What a Secret holds, decoded."""
+    data = kubectl.get(f"secret/{name}")["data"]
+    return {key: b64decode(value).decode() for key, value in data.items()}
 
 
 def test_applied_it_runs(kubectl: Kubectl) -> None:
@@ -84,6 +104,105 @@ def test_a_new_version_is_rolled_out(kubectl: Kubectl) -> None:
     images = {container["image"] for pod in kubectl.list("pods") for container in pod["spec"]["containers"]}
     assert images == {"docker.io/library/postgres:17.4"}
     assert kubectl.get(DB)["status"]["version"] == "17.4"
+
+
+def test_followers_are_replaced_first_and_the_primary_last(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl, replicas=3)
+
+    kubectl.edit(DB, version="17.4")
+    kubectl.wait_ready(DB)
+
+    deletions = [event for event in kubectl.list("events") if event["reason"] == "SuccessfulDelete"]
+    deletions.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+    assert [event["message"].split()[2] for event in deletions] == ["orders-2", "orders-1", "orders-0"]
+
+
+def test_scaling_down_removes_the_last_follower(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl, replicas=3)
+    before = pods(kubectl)
+
+    kubectl("scale", DB, "--replicas=2")
+    kubectl.wait_ready(DB)
+
+    assert pods(kubectl) == {name: uid for name, uid in before.items() if name != "orders-2"}
+
+
+def test_volumes_grow_under_running_pods(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl)
+    before, first = pods(kubectl), kubectl.get("statefulset/orders")["metadata"]["uid"]
+
+    kubectl.edit(DB, storage={"size": "2Gi"})
+    until(lambda: (kubectl.get(DB)["status"].get("storage"), phase(kubectl)) == ("2Gi", "Running"), "larger volumes")
+
+    assert pods(kubectl) == before, "no pod was restarted"
+    stateful_set = kubectl.get("statefulset/orders")
+    assert stateful_set["metadata"]["uid"] != first
+    assert sizes(kubectl) == {"data-orders-0": "2Gi", "data-orders-1": "2Gi"}
+    kubectl("scale", DB, "--replicas=3")
+    kubectl.wait_ready(DB)
+    assert sizes(kubectl)["data-orders-2"] == "2Gi"
+
+
+def test_a_storage_class_that_cannot_grow_is_named_until_it_can(kubectl: Kubectl) -> None:
+    name = f"fixed-{kubectl.namespace}"
+    kubectl.apply(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": kubectl.get("storageclass/standard")["provisioner"],
+            "allowVolumeExpansion": False,
+        }
+    )
+    try:
+        apply_and_wait(kubectl, replicas=1, storage={"size": "1Gi", "storageClassName": name})
+
+        kubectl.edit(DB, storage={"size": "2Gi"})
+        until(lambda: kubectl.condition(DB, "Ready").get("reason") == "VolumeExpansionUnsupported", "a reason")
+        assert f"StorageClass {name} does not let volumes grow" in kubectl.condition(DB, "Ready")["message"]
+        assert len(pods(kubectl)) == 1
+        kubectl("patch", f"storageclass/{name}", "--type=merge", "--patch", '{"allowVolumeExpansion": true}')
+        until(lambda: sizes(kubectl) == {"data-orders-0": "2Gi"}, "a larger volume", within=120)
+        kubectl.wait_ready(DB)
+    finally:
+        kubectl("delete", f"storageclass/{name}")
+
+
+def test_a_new_password_on_request(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl)
+    before, running = secret(kubectl, "orders-credentials")["password"], pods(kubectl)
+
+    kubectl("annotate", DB, "data.konverge.dev/rotate-password=2026-11")
+    until(lambda: kubectl.get(DB)["status"].get("passwordRotation") == "2026-11", "the new password")
+
+    after = secret(kubectl, "orders-credentials")["password"]
+    assert after != before
+    assert secret(kubectl, "orders-binding")["password"] == after
+    assert pods(kubectl) == running, "no pod was restarted"
+    kubectl("annotate", DB, "data.konverge.dev/rotate-password-", "a=b")
+    kubectl.edit(DB, replicas=1)
+    kubectl.wait_ready(DB)
+    assert secret(kubectl, "orders-credentials")["password"] == after
+
+
+def test_applications_find_how_to_connect(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl, replicas=1)
+    name = kubectl.get(DB)["status"]["binding"]["name"]
+    found, password = secret(kubectl, name), secret(kubectl, "orders-credentials")["password"]
+
+    assert kubectl.get(f"secret/{name}")["type"] == "servicebinding.io/postgresql"
+    host = f"orders.{kubectl.namespace}.svc"
+    assert kubectl.get(DB)["status"]["endpoint"] == f"{host}:5432"
+    assert found == {
+        "type": "postgresql",
+        "provider": "konverge",
+        "host": host,
+        "port": "5432",
+        "database": "postgres",
+        "username": "postgres",
+        "password": password,
+        "uri": f"postgresql://postgres:{password}@{host}:5432/postgres",
+    }
 
 
 @pytest.mark.parametrize("child", CHILDREN)
@@ -130,8 +249,10 @@ def test_too_few_and_too_many_replicas_are_refused(kubectl: Kubectl, replicas: i
     ("spec", "words"),
     [
         ({"version": "16.1"}, "the major version cannot be changed in place"),
-        ({"storage": {"size": "2Gi"}}, "size cannot be changed once it is set"),
+        ({"storage": {"size": "1023Mi"}}, "storage.size cannot shrink"),
+        ({"storage": {"size": 1000000000}}, "storage.size cannot shrink"),
         ({"storage": {"size": "1Gi", "storageClassName": "fast"}}, "storageClassName cannot be added"),
+        ({"deletionPolicy": "Keep"}, 'supported values: "Retain", "Delete"'),
         ({"engine": "MySQL"}, 'supported values: "PostgreSQL"'),
         ({"resources": {"requests": {"cpu": 2}, "limits": {"cpu": "500m"}}}, "requests.cpu must not exceed limits.cpu"),
         ({"replica": 2}, r'unknown field "(spec\.)?replica"'),
@@ -169,6 +290,29 @@ def test_deletion_stops_the_pods_and_keeps_the_volumes(kubectl: Kubectl) -> None
     assert kubectl.list("pods") == []
     until(lambda: not any(kubectl.get(child) for child in CHILDREN), "the children's collection")
     assert len(kubectl.list("persistentvolumeclaims")) == 2
+
+
+def test_the_deletion_policy_delete_deletes_all_volumes(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl)
+    kubectl("scale", DB, "--replicas=1")
+    kubectl.wait_ready(DB)
+    kubectl.edit(DB, suspend=True)
+    until(lambda: phase(kubectl) == "Suspended", "phase Suspended")
+    kubectl.edit(DB, deletionPolicy="Delete")
+
+    kubectl("delete", DB, "--timeout=60s")
+
+    until(lambda: not kubectl.list("persistentvolumeclaims"), "the end of the volumes, also of a pod scaled away")
+
+
+def test_a_database_of_the_same_name_takes_up_the_kept_volumes(kubectl: Kubectl) -> None:
+    apply_and_wait(kubectl)
+    kept = {claim["metadata"]["uid"] for claim in kubectl.list("persistentvolumeclaims")}
+    kubectl("delete", DB, "--timeout=60s")
+
+    apply_and_wait(kubectl)
+
+    assert {claim["metadata"]["uid"] for claim in kubectl.list("persistentvolumeclaims")} == kept
 
 
 def test_deletion_of_the_namespace_finishes(kubectl: Kubectl) -> None:

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import orjson
 
-from konverge.cache.informer import Caches
+from konverge.cache.informer import Cache, Caches
 from konverge.cache.store import OWNER_INDEX
 from konverge.errors import AlreadyExists, Conflict, Invalid, NotFound
 from konverge.model import meta
 from konverge.model.meta import Key
 from konverge.model.resource import Object, ResourceType
-from konverge.ports import Api
+from konverge.ports import Api, Propagation
 from konverge.runtime.adopt import MANAGED_BY_LABEL, check_ours, check_place, made_by
 from konverge.runtime.compare import holds, projection
 from konverge.runtime.diff import HASH_ANNOTATION, Difference, differences
@@ -128,13 +128,28 @@ class Applier:
         except AlreadyExists:
             return await self._api.get(resource, name, namespace)
 
-    async def delete(self, owner: Object, resource: ResourceType, name: str, namespace: str | None) -> None:
+    async def patch(
+        self, resource: ResourceType, name: str, patch: Mapping[str, Any], namespace: str | None, cache: Cache
+    ) -> Object:
+        """Merge into what is no child, and let `cache` see it; see `Context.patch`."""
+        patched = await self._api.patch(resource, name, patch, namespace, field_manager=self.field_manager)
+        cache.wrote(patched)
+        return patched
+
+    async def delete(
+        self,
+        owner: Object,
+        resource: ResourceType,
+        name: str,
+        namespace: str | None,
+        propagation: Propagation = "Background",
+    ) -> None:
         """Delete the child if it is there; see `Context.delete`."""
         live = self._caches.cache(resource).get(Key(namespace or "", name))
         if live is None or meta.is_deleting(live):
             return
         check_ours(owner, resource, live, self.field_manager)
-        await self._delete(resource, live)
+        await self._delete(resource, live, propagation)
 
     async def prune(self, owner: Object, resource: ResourceType, keep: Collection[Key]) -> Keys:
         """Delete the children that are not in `keep`; see `Context.prune`."""
@@ -146,11 +161,13 @@ class Applier:
                 gone.append(key)
         return gone
 
-    async def _delete(self, resource: ResourceType, live: Object) -> None:
+    async def _delete(self, resource: ResourceType, live: Object, propagation: Propagation = "Background") -> None:
         """Delete that very object: one of the same name that was made meanwhile stays."""
         key = meta.key_of(live)
         try:
-            await self._api.delete(resource, key.name, key.namespace or None, uid=meta.uid_of(live))
+            await self._api.delete(
+                resource, key.name, key.namespace or None, uid=meta.uid_of(live), propagation=propagation
+            )
         except NotFound:
             self._caches.cache(resource).removed(live)
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from konverge.cache.advice import with_rule
 from konverge.errors import ApiError, Conflict, Forbidden, KonvergeError, RetryAfter, Terminal, WriteBlocked
 from konverge.model.conditions import State, Verdict
 from konverge.model.custom import CustomResource
@@ -97,7 +98,7 @@ class Attempt:
             self._metrics.timed_out()
         else:
             reason = error.reason if isinstance(error, ApiError) and error.reason else ERROR_REASON
-            message = (str(error) or type(error).__name__)[:MAX_ERROR_MESSAGE]
+            message = with_rule(error, obj.resource, MAX_ERROR_MESSAGE)
         ours = timed_out or isinstance(error, KonvergeError)
         log.error("reconcile failed: %s", message, exc_info=None if ours else error)
         self._metrics.failed()

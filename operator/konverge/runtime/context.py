@@ -4,7 +4,7 @@ Reads come from the cache and see this process's own writes; writes go through `
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from konverge.cache.informer import Cache, Caches
@@ -14,7 +14,7 @@ from konverge.model.custom import CustomResource, Kind, resource_of
 from konverge.model.meta import Key
 from konverge.model.resource import Object, ResourceType
 from konverge.model.selectors import Selector
-from konverge.ports import Clock, Reader, Recorder
+from konverge.ports import Clock, Propagation, Reader, Recorder
 from konverge.runtime.apply import Applier
 from konverge.runtime.declare import Declared
 from konverge.runtime.diff import Difference
@@ -74,10 +74,34 @@ class Context:
         scope = self._namespace(resource, namespace)
         return await self._applier.create_once(self.owner.raw, resource, name, desired, scope)
 
-    async def delete(self, kind: Kind, name: str, *, namespace: str | None = None) -> None:
-        """Delete the child `name` if it is there and ours. Raises: UndeclaredKind; NotController; ApiError."""
+    async def patch(self, kind: Kind, name: str, patch: Mapping[str, Any], *, namespace: str | None = None) -> Object:
+        """Merge `patch` into an object that is no child, such as the claim that a StatefulSet made; return it as then.
+
+        A child is changed by `apply`. The patch is sent as it is: compare with `get` first, and put the
+        resourceVersion that you read into its metadata where a change of others must not be overwritten.
+
+        Raises: UndeclaredKind, unless `access` of the class has Access(kind, ("patch",)) and the kind is read; NotFound;
+        Conflict; Invalid; any other ApiError; ConnectionFailed.
+        """
+        resource = resource_of(kind)
+        if resource not in self._declared.patches:
+            raise UndeclaredKind(
+                f"{self._declared.reconciler} patches {resource.kind} without declaring it: "
+                f'add Access({resource.kind}, ("patch",)) to `access` of the class'
+            )
+        cache = self._cache(resource)
+        return await self._applier.patch(resource, name, patch, self._namespace(resource, namespace), cache)
+
+    async def delete(
+        self, kind: Kind, name: str, *, namespace: str | None = None, propagation: Propagation = "Background"
+    ) -> None:
+        """Delete the child `name` if it is there and ours; with `propagation` Orphan, what it owns stays.
+
+        Raises: UndeclaredKind; NotController; ApiError.
+        """
         resource = self._owned(kind)
-        await self._applier.delete(self.owner.raw, resource, name, self._namespace(resource, namespace))
+        scope = self._namespace(resource, namespace)
+        await self._applier.delete(self.owner.raw, resource, name, scope, propagation)
 
     async def prune(self, kind: Kind, keep: Iterable[str | Key], *, namespace: str | None = None) -> Keys:
         """Delete the children of that kind that are not among `keep`; return which. See `adopt` for whose they are.

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
+from konverge.cache.advice import missing_rule, with_rule
 from konverge.cache.backoff import Backoff
 from konverge.cache.informer import Caches
 from konverge.errors import ApiError, Conflict, ManifestError, WriteBlocked
@@ -41,6 +42,7 @@ from konverge.workqueue.ratelimit import RateLimiter
 logger = logging.getLogger(__name__)
 
 INVALID_REASON: Final = "InvalidManifest"
+FORBIDDEN_REASON: Final = "Forbidden"
 
 
 class Controller:
@@ -158,7 +160,7 @@ class Controller:
                 log.info("stopped: %s", error)
                 return
             except Exception as error:  # noqa: BLE001 - whatever it was, it stays with this object
-                outcome = self._failed_write(error, log)
+                outcome = self._failed_write(raw, error, log)
             ended(outcome.result, outcome.verdict.message if outcome.verdict else "")
         seconds = self._clock.monotonic() - started
         self._metrics.reconciled(outcome.result, seconds)
@@ -198,7 +200,7 @@ class Controller:
             return outcome
         await self._write_status(obj, outcome.verdict, ctx)
         if obj.phases is not None and ctx.phase_draft.current != ctx.phase_draft.before:
-            self._count_transition(obj, ctx.phase_draft)
+            self._tell_transition(obj, ctx.phase_draft)
         return outcome
 
     async def _write_status(self, obj: CustomResource[Any, Any], verdict: Verdict, ctx: Context | None = None) -> None:
@@ -219,9 +221,16 @@ class Controller:
         await self._write_status(holder, verdict)
         return Outcome("error", verdict)
 
-    def _count_transition(self, obj: CustomResource[Any, Any], draft: PhaseDraft) -> None:
-        """A phase change that is in the status now. A phase that the status had and nobody declares is counted as one."""
+    def _tell_transition(self, obj: CustomResource[Any, Any], draft: PhaseDraft) -> None:
+        """A phase change that is in the status now: an event and a count.
+
+        A phase that the status had and nobody declares is counted as one.
+        """
         phases = obj.phases.phases if obj.phases is not None else {}
+        if (entered := phases.get(draft.current or "")) is not None:
+            wrong = entered.state in {State.FAILING, State.FAILED}
+            told = draft.message or f"was {draft.before or 'in no phase'}"
+            self._recorder.event(obj.raw, "Warning" if wrong else "Normal", entered.name, told)
         before = "" if draft.before is None else draft.before if draft.before in phases else "unknown"
         self._metrics.transition(obj.resource.kind, before, draft.current or "", draft.lasted(self._clock.now()))
 
@@ -229,11 +238,14 @@ class Controller:
         reason, message = (outcome.verdict.reason, outcome.verdict.message) if outcome.verdict else ("", "")
         return Past(self._clock.now(), seconds, outcome.result, reconcile_id, reason, message)
 
-    def _failed_write(self, error: Exception, log: Log) -> Outcome:
-        """The status or finalizer write itself failed: come back, rate limited."""
+    def _failed_write(self, raw: Object, error: Exception, log: Log) -> Outcome:
+        """The status or finalizer write itself failed: come back, rate limited. The status cannot tell of it."""
         if isinstance(error, Conflict):
             return conflict(error, log)
-        log.warning("write failed: %s", error, exc_info=not isinstance(error, ApiError))
+        message = with_rule(error, self.resource, MAX_ERROR_MESSAGE)
+        log.warning("write failed: %s", message, exc_info=not isinstance(error, ApiError))
+        if missing_rule(error, self.resource):
+            self._recorder.event(raw, "Warning", FORBIDDEN_REASON, message)
         self._metrics.failed()
         return Outcome("error", retry=True)
 

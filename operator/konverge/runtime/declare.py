@@ -15,6 +15,7 @@ from konverge.errors import ModelError
 from konverge.model import meta
 from konverge.model.custom import Kind, resource_of
 from konverge.model.meta import Key
+from konverge.model.rbac import Access
 from konverge.model.resource import Object, ResourceType
 from konverge.model.selectors import Selector
 from konverge.runtime.predicates import Predicate, changed
@@ -167,12 +168,14 @@ class Declared:
     """All that one reconciler declared, for checking what it touches.
 
     `views` tells what of a kind is read; None where several parts of it are watched and none was chosen in `reads`.
+    `patches` are the kinds that `access` lets it patch though they are no children.
     """
 
     reconciler: str
     owns: frozenset[ResourceType]
     views: Mapping[ResourceType, View | None]
     indexes: frozenset[tuple[ResourceType, str]] = frozenset()
+    patches: frozenset[ResourceType] = frozenset()
 
     def index_name(self, name: str) -> str:
         """The name under which the shared cache keeps the index: two reconcilers may both index one kind."""
@@ -186,6 +189,7 @@ def declare(
     reads: Iterable[View],
     watches: Iterable[Watch],
     indexes: Iterable[IndexDeclaration],
+    access: Iterable[Access] = (),
 ) -> Declared:
     """Join the declarations of one reconciler of `resource`. What is owned is read whole, whatever is watched of it.
 
@@ -212,4 +216,5 @@ def declare(
                 f"{reconciler}: a watch asks for the index {asked.name!r} of {resource.kind}, which has "
                 f"{', '.join(sorted(names)) or 'none'}; add index({resource.kind}, {asked.name!r}, ...) to `indexes`"
             )
-    return Declared(reconciler, owned, views, frozenset((each.resource, each.name) for each in indexed))
+    patches = frozenset(each.resource for each in access if "patch" in each.verbs and not each.subresource)
+    return Declared(reconciler, owned, views, frozenset((each.resource, each.name) for each in indexed), patches)

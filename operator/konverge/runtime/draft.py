@@ -78,6 +78,11 @@ class PhaseDraft:
         self._machine.check(self._kind, self.current, name)
         self.current, self._reason, self._message = name, reason or name, message
 
+    @property
+    def message(self) -> str:
+        """What the reconciler said to the phase that it chose; empty where it said or chose nothing."""
+        return self._message
+
     def entered(self, now: datetime) -> str | None:
         """When the phase was entered: now if it changed, as a timestamp."""
         if self.current is None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
+from konverge.cache.advice import missing_rule
 from konverge.errors import KonvergeError, NotFound
 from konverge.model import meta
 from konverge.model.resource import Event, Object
@@ -75,6 +76,7 @@ class EventRecorder:
         self._series: OrderedDict[tuple[str, str, str, str], _Series] = OrderedDict()
         self._budgets: OrderedDict[str, _Budget] = OrderedDict()
         self.dropped = 0
+        self._refused = False
 
     def event(
         self,
@@ -124,7 +126,12 @@ class EventRecorder:
                 await self._write(pending)
             except KonvergeError as error:
                 self.dropped += 1
-                logger.debug("event %s not written: %s", pending.series.name, error)
+                rule = missing_rule(error, Event)
+                if rule and not self._refused:  # once: without the permission it is every event
+                    self._refused = True
+                    logger.warning("events are not written: %s. %s", error, rule)
+                else:
+                    logger.debug("event %s not written: %s", pending.series.name, error)
             finally:
                 self._pending.task_done()
 

@@ -31,6 +31,7 @@ PHASE_BUCKETS: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 
 RESULTS: Final = ("success", "error", "requeue", "requeue_after")
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 OTHER: Final = "other"
+WEBHOOK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 MAX_PROFILES: Final = 100
 """How many scheduler profiles have a label of their own."""
 
@@ -103,6 +104,25 @@ class Metrics:
             registry=registry,
         )
         self.pending_pods = Gauge("scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry)
+        self.webhook_latency = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "How long an answer to a webhook took.",
+            ["webhook"],
+            buckets=WEBHOOK_BUCKETS,
+            registry=registry,
+        )
+        self.webhook_requests = Counter(
+            "controller_runtime_webhook_requests",
+            "Webhook requests by HTTP status.",
+            ["webhook", "code"],
+            registry=registry,
+        )
+        self.webhook_in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Webhook requests being answered.",
+            ["webhook"],
+            registry=registry,
+        )
         self._queues = QueueGauges()
         registry.register(self._queues)
 
@@ -114,6 +134,10 @@ class Metrics:
     def scheduler(self) -> "SchedulerMetrics":
         """The scheduler's observer."""
         return SchedulerMetrics(self)
+
+    def webhooks(self) -> "WebhookMetrics":
+        """The view of what serves webhooks."""
+        return WebhookMetrics(self)
 
     def watch_queue(self, name: str, queue: WorkQueue[Any]) -> None:
         """Read from `queue`, at each scrape, for how long its work has been under way."""
@@ -249,6 +273,28 @@ class SchedulerMetrics:
         """How many pods wait, by place in the queue."""
         for queue, count in (("active", active), ("backoff", backoff), ("unschedulable", unschedulable)):
             self._metrics.pending_pods.labels(queue).set(count)
+
+
+class WebhookMetrics:
+    """What the webhooks report, by their paths; those are declared, so they are bounded."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    @contextmanager
+    def in_flight(self, webhook: str) -> Generator[None]:
+        """Count a request as being answered."""
+        gauge = self._metrics.webhook_in_flight.labels(f"/{webhook}")
+        gauge.inc()
+        try:
+            yield
+        finally:
+            gauge.dec()
+
+    def answered(self, webhook: str, code: int, seconds: float) -> None:
+        """A request was answered with that HTTP status; a refusal is a 200 too."""
+        self._metrics.webhook_requests.labels(f"/{webhook}", str(code)).inc()
+        self._metrics.webhook_latency.labels(f"/{webhook}").observe(seconds)
 
 
 def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:

@@ -21,7 +21,8 @@ from konverge.runtime.result import Result
 R = TypeVar("R", bound=CustomResource[Any, Any])
 Item = TypeVar("Item", bound=Hashable)
 
-DEFAULT_WORKERS = 16
+DEFAULT_WORKERS = 32
+"""Twice as many as 16 make a tenth more objects Ready a second, four times as many no more (bench/converge.py)."""
 DEFAULT_TIMEOUT = 300.0
 
 
@@ -119,7 +120,7 @@ class Reconciler(ABC, Generic[R]):
     def declared(cls) -> Declared:
         """All that the class line says. Raises: ModelError where it does not fit together."""
         resource = cls.resource().resource
-        return declare(cls.__name__, resource, cls.owns, cls.reads, cls.watches, cls.indexes)
+        return declare(cls.__name__, resource, cls.owns, cls.reads, cls.watches, cls.indexes, cls.access)
 
 
 def type_argument(cls: type[Any], root: type[Any]) -> type[CustomResource[Any, Any]] | None:

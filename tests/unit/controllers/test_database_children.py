@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from konverge.controllers.database import children, config
+from konverge.controllers.database import children, config, credentials
 from tests.unit.controllers.databases import database
 
 
 def pod(spec: dict[str, Any]) -> dict[str, Any]:
-    desired = children.stateful_set(database(**spec), 1, credentials_uid="u1")
+    desired = children.stateful_set(database(**spec), 1, "10Gi")
     template: dict[str, Any] = desired["spec"]["template"]["spec"]
     return template
 
@@ -18,12 +18,13 @@ def pod(spec: dict[str, Any]) -> dict[str, Any]:
 def all_children(**spec: Any) -> list[dict[str, Any]]:
     db = database(metadata={"labels": {"argocd.argoproj.io/instance": "shop"}, "annotations": {"a": "b"}}, **spec)
     return [
-        children.secret(db, "canary"),
+        credentials.stored(children.labels(db), "canary", ""),
+        credentials.binding(db, children.labels(db), "canary"),
         children.config_map(db),
         children.headless_service(db),
         children.client_service(db),
         children.disruption_budget(db),
-        children.stateful_set(db, 3, credentials_uid="u1"),
+        children.stateful_set(db, 3, "10Gi"),
     ]
 
 
@@ -39,11 +40,18 @@ def test_every_child_is_labelled_as_kubernetes_recommends() -> None:
         assert child["metadata"]["labels"]["app.kubernetes.io/instance"] == "orders"
 
 
-def test_the_password_is_in_the_secret_and_nowhere_else() -> None:
-    secret, *others = all_children()
+def test_the_password_is_in_the_secrets_and_nowhere_else() -> None:
+    secret, binding, *others = all_children()
 
-    assert b64decode(secret["data"]["password"]) == b"canary"
+    assert b64decode(secret["data"]["password"]) == b64decode(binding["data"]["password"]) == b"canary"
     assert "canary" not in str(others)
+
+
+def test_no_environment_variable_holds_a_secret() -> None:
+    template = pod({})
+
+    for container in (*template["initContainers"], *template["containers"]):
+        assert not any("secretKeyRef" in str(variable) for variable in container["env"])
 
 
 def test_pods_meet_the_restricted_pod_security_standard() -> None:
@@ -56,7 +64,11 @@ def test_pods_meet_the_restricted_pod_security_standard() -> None:
         assert context["allowPrivilegeEscalation"] is False
         assert context["capabilities"] == {"drop": ["ALL"]}
         assert context["readOnlyRootFilesystem"] is True
-    assert {next(key for key in volume if key != "name") for volume in template["volumes"]} <= {"configMap", "emptyDir"}
+    assert {next(key for key in volume if key != "name") for volume in template["volumes"]} <= {
+        "configMap",
+        "secret",
+        "emptyDir",
+    }
     assert template["automountServiceAccountToken"] is False
 
 
@@ -87,12 +99,12 @@ def test_clients_reach_the_primary_and_names_reach_every_pod() -> None:
     assert client["selector"]["statefulset.kubernetes.io/pod-name"] == "orders-0"
     assert headless["clusterIP"] == "None"
     assert headless["publishNotReadyAddresses"] is True
-    assert children.stateful_set(db, 3, credentials_uid="u1")["spec"]["serviceName"] == "orders-pods"
+    assert children.stateful_set(db, 3, "10Gi")["spec"]["serviceName"] == "orders-pods"
 
 
 def test_selectors_find_the_pods_of_the_template() -> None:
     db = database()
-    spec = children.stateful_set(db, 3, credentials_uid="u1")["spec"]
+    spec = children.stateful_set(db, 3, "10Gi")["spec"]
     labels = spec["template"]["metadata"]["labels"]
 
     assert spec["selector"]["matchLabels"].items() <= labels.items()
@@ -100,22 +112,29 @@ def test_selectors_find_the_pods_of_the_template() -> None:
     assert children.disruption_budget(db)["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_volumes_outlive_the_database() -> None:
-    spec = children.stateful_set(database(), 3, credentials_uid="u1")["spec"]
+def test_volumes_outlive_the_stateful_set_whatever_becomes_of_the_database() -> None:
+    spec = children.stateful_set(database(deletionPolicy="Delete"), 3, "10Gi")["spec"]
 
     assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 
+def test_pods_are_replaced_from_the_last_follower_to_the_primary() -> None:
+    spec = children.stateful_set(database(), 3, "10Gi")["spec"]
+
+    assert (spec["updateStrategy"], spec["podManagementPolicy"]) == ({"type": "RollingUpdate"}, "OrderedReady")
+    assert children.client_service(database())["spec"]["selector"]["statefulset.kubernetes.io/pod-name"].endswith("-0")
+
+
 def test_the_claim_asks_for_what_the_spec_says() -> None:
     db = database(storage={"size": "20Gi", "storageClassName": "fast"})
-    (claim,) = children.stateful_set(db, 1, credentials_uid="u1")["spec"]["volumeClaimTemplates"]
+    (claim,) = children.stateful_set(db, 1, "20Gi")["spec"]["volumeClaimTemplates"]
 
     assert claim["spec"]["resources"] == {"requests": {"storage": "20Gi"}}
     assert claim["spec"]["storageClassName"] == "fast"
 
 
 def test_without_a_storage_class_the_clusters_default_is_used() -> None:
-    (claim,) = children.stateful_set(database(), 1, credentials_uid="u1")["spec"]["volumeClaimTemplates"]
+    (claim,) = children.stateful_set(database(), 1, "10Gi")["spec"]["volumeClaimTemplates"]
 
     assert "storageClassName" not in claim["spec"]
 
@@ -127,8 +146,8 @@ def test_only_given_resources_are_set() -> None:
     assert pod({})["containers"][0]["resources"] == {}
 
 
-def template_annotations(credentials_uid: str = "u1", **spec: Any) -> dict[str, str]:
-    desired = children.stateful_set(database(**spec), 1, credentials_uid=credentials_uid)
+def template_annotations(**spec: Any) -> dict[str, str]:
+    desired = children.stateful_set(database(**spec), 1, "10Gi")
     annotations: dict[str, str] = desired["spec"]["template"]["metadata"]["annotations"]
     return annotations
 
@@ -138,15 +157,8 @@ def test_a_new_configuration_rolls_the_pods() -> None:
     assert template_annotations() != template_annotations(resources={"limits": {"memory": "8Gi"}})
 
 
-def test_a_new_secret_rolls_the_pods() -> None:
-    assert template_annotations("u1") != template_annotations("u2")
-
-
-def test_the_secrets_uid_is_read_back_from_a_live_stateful_set() -> None:
-    live = children.stateful_set(database(), 1, credentials_uid="u7")
-
-    assert children.credentials_uid(live) == "u7"
-    assert children.credentials_uid({"spec": {"template": {}}}) == ""
+def test_a_larger_volume_does_not() -> None:
+    assert template_annotations() == template_annotations(storage={"size": "20Gi"})
 
 
 @pytest.mark.parametrize(
@@ -171,8 +183,72 @@ def test_the_log_kept_for_standbys_fits_the_volume(size: str, mebibytes: int) ->
     assert config.wal_keep(database(storage={"size": size})) == mebibytes
 
 
-def test_standbys_follow_the_primary() -> None:
-    files = config.files(database())
+def environment(**spec: Any) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in pod(spec)["containers"][0]["env"] if "value" in entry}
 
-    assert "host=orders-0.orders-pods" in files["postgresql.conf"]
-    assert "--host=orders-0.orders-pods" in files["prepare.sh"]
+
+def test_standbys_follow_the_primary() -> None:
+    given = environment()
+
+    assert (given["PRIMARY_POD"], given["PRIMARY_HOST"]) == ("orders-0", "orders-0.orders-pods")
+    assert given["PEERS"].split()[0] == "orders-1.orders-pods:5432"
+
+
+def test_the_number_of_replicas_changes_nothing_in_a_pod() -> None:
+    assert pod({"replicas": 2}) == pod({"replicas": 9})
+
+
+def test_the_scripts_that_run_in_the_pod_are_mounted_into_it() -> None:
+    files = config.files(database())
+    template = pod({})
+    container = template["containers"][0]
+    probes = [container[probe]["exec"]["command"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")]
+
+    for command in (template["initContainers"][0]["command"], container["command"], *probes):
+        assert command[0] == "bash"
+        assert files[command[1].removeprefix("/etc/postgresql/")].startswith("#!/usr/bin/env bash")
+    assert [command[2] for command in probes] == ["live", "ready", "live"]
+    assert "promote.sh" in files
+
+
+def entries(secret: dict[str, Any]) -> dict[str, str]:
+    return {name: b64decode(value).decode() for name, value in secret["data"].items()}
+
+
+def test_the_binding_tells_all_that_a_client_needs() -> None:
+    secret = credentials.binding(database(), {}, "p@ss/word")
+
+    assert secret["type"] == "servicebinding.io/postgresql"
+    assert entries(secret) == {
+        "type": "postgresql",
+        "provider": "konverge",
+        "host": "orders.shop.svc",
+        "port": "5432",
+        "database": "postgres",
+        "username": "postgres",
+        "password": "p@ss/word",
+        "uri": "postgresql://postgres:p%40ss%2Fword@orders.shop.svc:5432/postgres",
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "password"),
+    [
+        ({"password": "c2VjcmV0"}, "secret"),
+        ({"password": "c2VjcmV0Cg=="}, "secret"),
+        ({"password": ""}, None),
+        ({"password": "YQBi"}, None),
+        ({"password": "no base64"}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_a_password_that_no_server_takes_is_none(data: dict[str, str] | None, password: str | None) -> None:
+    assert credentials.password_of({"metadata": {}, "data": data}) == password
+
+
+def test_every_new_password_is_another_and_long() -> None:
+    made = {credentials.generate() for _ in range(100)}
+
+    assert len(made) == 100
+    assert all(len(password) >= 32 for password in made)

@@ -85,21 +85,39 @@ def test_phase_of_a_suspended_database(before: str | None, observed: Observed | 
     assert (found.phase, found.reason) == (phase, reason)
 
 
+@pytest.mark.parametrize(
+    ("before", "observed", "wanted", "phase", "reason"),
+    [
+        ("Running", seen(3, 3), 3, "Updating", "GrowingVolumes"),
+        ("Degraded", seen(3, 3), 3, "Updating", "GrowingVolumes"),
+        (None, seen(3, 3), 3, "Updating", "GrowingVolumes"),
+        ("Running", seen(3, 2), 3, "Degraded", "ReplicasNotReady"),
+        ("Updating", seen(0, 0), 0, "Suspended", "Suspended"),
+    ],
+)
+def test_phase_while_volumes_grow(
+    before: str | None, observed: Observed | None, wanted: int, phase: str, reason: str
+) -> None:
+    found = standing(wanted, observed, before, edited=False, growing="data-orders-0 has 1Gi of 2Gi")
+
+    assert (found.phase, found.reason) == (phase, reason)
+
+
 observations = st.none() | st.builds(Observed, st.integers(0, 10), st.integers(0, 10), st.booleans())
 
 
 @given(
     wanted=st.integers(0, 9),
-    history=st.lists(st.tuples(observations, st.booleans()), max_size=8),
+    history=st.lists(st.tuples(observations, st.booleans(), st.sampled_from(["", "grows"])), max_size=8),
     wanted_later=st.integers(0, 9),
 )
 def test_no_history_leads_over_an_undeclared_edge(
-    wanted: int, wanted_later: int, history: list[tuple[Observed | None, bool]]
+    wanted: int, wanted_later: int, history: list[tuple[Observed | None, bool, str]]
 ) -> None:
     assert Database.phases is not None
     current: str | None = None
-    for step, (observed, edited) in enumerate(history):
-        found = standing(wanted if step < 4 else wanted_later, observed, current, edited=edited)
+    for step, (observed, edited, growing) in enumerate(history):
+        found = standing(wanted if step < 4 else wanted_later, observed, current, edited=edited, growing=growing)
         Database.phases.check("Database", current, found.phase)
         assert found.message
         current = found.phase
@@ -138,6 +156,12 @@ def test_the_counts_of_an_older_generation_are_not_believed() -> None:
 def test_a_stateful_set_without_status_says_nothing() -> None:
     assert observe({"metadata": {"generation": 1}}) is None
     assert observe({"metadata": {"generation": 1}, "status": {"replicas": 0}}) is None
+
+
+def test_a_stateful_set_that_is_being_deleted_says_nothing_of_the_one_to_come() -> None:
+    going = {"metadata": {"generation": 1, "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+    assert observe({**going, "status": stateful_set_status(3, 3)}) is None
 
 
 def test_two_revisions_mean_a_rollout() -> None:

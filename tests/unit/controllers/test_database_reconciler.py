@@ -8,13 +8,23 @@ import pytest
 from konverge.controllers.database import Database
 from konverge.controllers.database.names import Names
 from konverge.errors import ApiError
-from konverge.model.resource import ConfigMap, PodDisruptionBudget, Secret, Service, StatefulSet
+from konverge.model.resource import (
+    ConfigMap,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    Secret,
+    Service,
+    StatefulSet,
+    StorageClass,
+)
 from konverge.testing.sim import Sim, simulate
 from tests.unit.controllers.databases import manifest
 from tests.unit.controllers.world import World
 
 CHILDREN = [
     (Secret, "orders-credentials"),
+    (Secret, "orders-binding"),
     (ConfigMap, "orders-config"),
     (Service, "orders-pods"),
     (Service, "orders"),
@@ -55,6 +65,39 @@ class Shop(World):
         await self.report(exist=replicas, ready=replicas)
         await self.until_phase("Running")
 
+    async def claims(self, *ordinals: int, size: str = "10Gi") -> None:
+        """Make the claims of pods as the StatefulSet controller does, and give them volumes."""
+        labels = self.sets()["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"]
+        for ordinal in ordinals:
+            claim = {
+                "metadata": {"name": f"data-orders-{ordinal}", "labels": labels},
+                "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": size}}},
+            }
+            await self.user.create(PersistentVolumeClaim, claim, "shop")
+            await self.provide(ordinal, size)
+
+    async def provide(self, ordinal: int, size: str) -> None:
+        """Report a volume of that size."""
+        status = {"status": {"capacity": {"storage": size}}}
+        await self.user.patch(PersistentVolumeClaim, f"data-orders-{ordinal}", status, "shop", subresource="status")
+
+    def claim(self, ordinal: int) -> Any:
+        return self.get(PersistentVolumeClaim, f"data-orders-{ordinal}", "shop")
+
+    def asked(self, ordinal: int) -> str:
+        return str(self.claim(ordinal)["spec"]["resources"]["requests"]["storage"])
+
+    async def storage_class(self, *, grows: bool) -> None:
+        body = {"metadata": {"name": "fast"}, "provisioner": "x", "allowVolumeExpansion": grows}
+        await self.user.create(StorageClass, body)
+
+    async def annotate(self, value: str) -> None:
+        patch = {"metadata": {"annotations": {"data.konverge.dev/rotate-password": value}}}
+        await self.user.patch(Database.resource, "orders", patch, "shop")
+
+    def password(self, secret: str = "orders-credentials") -> str:
+        return b64decode(self.get(Secret, secret, "shop")["data"]["password"]).decode()
+
     def sets(self) -> Any:
         return self.get(StatefulSet, "orders", "shop")
 
@@ -78,6 +121,7 @@ async def test_comes_up_through_its_phases(sim: Sim) -> None:
     assert (status["replicas"], status["readyReplicas"], status["version"]) == (3, 3, "17.2")
     assert status["endpoint"] == "orders.shop.svc:5432"
     assert status["secretName"] == "orders-credentials"
+    assert status["binding"] == {"name": "orders-binding"}
     assert shop.events.reasons == ["Pending", "Provisioning", "Running"]
 
 
@@ -133,28 +177,184 @@ async def test_repairs_children_that_were_edited_or_deleted(sim: Sim) -> None:
 
 
 @simulate()
-async def test_the_password_is_never_replaced(sim: Sim) -> None:
+async def test_the_password_stays_until_a_new_one_is_asked_for(sim: Sim) -> None:
     shop = Shop(sim)
     await shop.open()
     await shop.until_running(1)
-    password = shop.get(Secret, "orders-credentials", "shop")["data"]["password"]
-    assert len(b64decode(password)) >= 24
+    password = shop.password()
+    assert len(password) >= 32
 
     await shop.edit(Database.resource, "orders", "shop", replicas=2)
     await sim.until(lambda: shop.sets()["spec"]["replicas"] == 2)
 
-    assert shop.get(Secret, "orders-credentials", "shop")["data"]["password"] == password
+    assert shop.password() == password
+    assert "passwordRotation" not in shop.database()["status"]
 
 
 @simulate()
-async def test_no_secret_in_status_or_events(sim: Sim) -> None:
+async def test_one_request_makes_one_new_password(sim: Sim) -> None:
     shop = Shop(sim)
     await shop.open()
     await shop.until_running(1)
-    password = b64decode(shop.get(Secret, "orders-credentials", "shop")["data"]["password"]).decode()
+    seen = [shop.password()]
+
+    for value in ("1", "2"):
+        await shop.annotate(value)
+        await sim.until(lambda value=value: shop.database()["status"].get("passwordRotation") == value)  # type: ignore[misc]
+        await sim.clock.sleep(600)
+        seen.append(shop.password())
+        assert shop.password("orders-binding") == seen[-1]
+    await shop.annotate("2")
+    await sim.clock.sleep(600)
+
+    assert shop.password() == seen[-1]
+    assert len(set(seen)) == 3
+    assert shop.events.reasons.count("PasswordRotated") == 2
+    assert shop.sets()["metadata"]["generation"] == 1, "no pod restarts for it"
+
+
+@simulate()
+async def test_a_rotation_that_was_cut_off_is_not_done_twice(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.open()
+    await shop.until_running(1)
+
+    lost = ApiError.of(500, "InternalError", "cut off")
+    shop.konverge.faults.inject(lost, verbs=["patch"], resource=Database.resource, times=3)
+    await shop.annotate("now")
+    await sim.until(lambda: "PasswordRotated" in shop.events.reasons)
+    password = shop.password()
+    await sim.until(lambda: shop.database()["status"].get("passwordRotation") == "now")
+
+    assert shop.password() == password
+    assert shop.events.reasons.count("PasswordRotated") == 1
+
+
+@simulate()
+async def test_a_password_of_a_persons_own_is_passed_on(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.open()
+    await shop.until_running(1)
+
+    await shop.user.patch(Secret, "orders-credentials", {"data": {"password": "bWluZQ=="}}, "shop")
+    await sim.until(lambda: shop.password("orders-binding") == "mine")
+    await shop.user.patch(Secret, "orders-credentials", {"data": {"password": ""}}, "shop")
+    await sim.until(lambda: len(shop.password()) >= 32)
+
+
+@simulate()
+async def test_no_secret_but_in_secrets(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.open()
+    await shop.until_running(1)
 
     for kind in (Database.resource, ConfigMap, Service, StatefulSet):
-        assert password not in str(shop.api.objects(kind))
+        assert shop.password() not in str(shop.api.objects(kind))
+
+
+@simulate()
+async def test_volumes_grow_and_the_stateful_set_is_made_anew_around_its_pods(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.storage_class(grows=True)
+    await shop.open(replicas=2)
+    await shop.until_running(2)
+    await shop.claims(0, 1)
+    before = shop.sets()
+    revision = {"metadata": {"name": "orders-0", "labels": before["spec"]["selector"]["matchLabels"]}}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "orders", "uid": before["metadata"]["uid"]}
+    revision["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    await shop.user.create(Pod, revision, "shop")
+
+    await shop.edit(Database.resource, "orders", "shop", storage={"size": "20Gi"})
+    await sim.until(lambda: (shop.asked(0), shop.asked(1)) == ("20Gi", "20Gi"))
+    await sim.until(lambda: shop.sets() and shop.sets()["metadata"]["uid"] != before["metadata"]["uid"])
+
+    assert shop.get(Pod, "orders-0", "shop") is not None, "the pod runs on"
+    (template,) = shop.sets()["spec"]["volumeClaimTemplates"]
+    assert template["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert shop.sets()["spec"]["template"] == before["spec"]["template"], "no pod restarts for it"
+    await shop.report(exist=2, ready=2)
+    await sim.until(lambda: shop.ready() == ("Unknown", "GrowingVolumes"))
+    await shop.provide(0, "20Gi")
+    await shop.provide(1, "20Gi")
+    await shop.until_phase("Running")
+    assert shop.database()["status"]["storage"] == "20Gi"
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"), [("patch", PersistentVolumeClaim), ("delete", StatefulSet), ("apply", StatefulSet)]
+)
+@simulate()
+async def test_a_growth_that_was_cut_off_goes_on(sim: Sim, verb: str, resource: Any) -> None:
+    shop = Shop(sim)
+    await shop.storage_class(grows=True)
+    await shop.open(replicas=2)
+    await shop.until_running(2)
+    await shop.claims(0, 1)
+    uid = shop.sets()["metadata"]["uid"]
+
+    lost = ApiError.of(500, "InternalError", "cut off")
+    shop.konverge.faults.inject(lost, verbs=[verb], resource=resource, times=2)
+    await shop.edit(Database.resource, "orders", "shop", storage={"size": "20Gi"})
+
+    await sim.until(lambda: shop.sets() and shop.sets()["metadata"]["uid"] != uid)
+    assert (shop.asked(0), shop.asked(1)) == ("20Gi", "20Gi")
+    (template,) = shop.sets()["spec"]["volumeClaimTemplates"]
+    assert template["spec"]["resources"]["requests"]["storage"] == "20Gi"
+
+
+@simulate()
+async def test_a_claim_of_a_pod_that_was_scaled_away_grows_when_it_is_back(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.storage_class(grows=True)
+    await shop.open(replicas=1)
+    await shop.until_running(1)
+    await shop.claims(0, 1)
+    await shop.edit(Database.resource, "orders", "shop", storage={"size": "20Gi"})
+    await sim.until(lambda: shop.asked(0) == "20Gi")
+    await sim.clock.sleep(60)
+    assert shop.asked(1) == "10Gi"
+
+    await shop.edit(Database.resource, "orders", "shop", replicas=2)
+
+    await sim.until(lambda: shop.asked(1) == "20Gi")
+
+
+@simulate()
+async def test_what_a_storage_class_does_not_allow_is_told_and_tried_again(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.storage_class(grows=False)
+    await shop.open(replicas=1)
+    await shop.until_running(1)
+    await shop.claims(0)
+    uid = shop.sets()["metadata"]["uid"]
+
+    await shop.edit(Database.resource, "orders", "shop", storage={"size": "20Gi"}, replicas=2)
+    await sim.until(lambda: shop.ready() == ("False", "VolumeExpansionUnsupported"))
+    await sim.until(lambda: shop.sets()["spec"]["replicas"] == 2)
+    assert (shop.asked(0), shop.sets()["metadata"]["uid"]) == ("10Gi", uid)
+    writes = len(shop.api.writes)
+    await sim.clock.sleep(600)
+    assert len(shop.api.writes) == writes
+    await shop.user.patch(StorageClass, "fast", {"allowVolumeExpansion": True})
+
+    await sim.until(lambda: shop.asked(0) == "20Gi")
+    await sim.until(lambda: shop.sets() and shop.sets()["metadata"]["uid"] != uid)
+
+
+@simulate()
+async def test_another_major_version_is_refused_for_good(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.open()
+    await shop.until_running(1)
+
+    await shop.edit(Database.resource, "orders", "shop", version="18.1")  # this server has no CRD that refuses it
+    await sim.until(lambda: shop.ready() == ("False", "MajorVersionChange"))
+
+    assert shop.condition(shop.database(), "Stalled") is not None
+    assert ":17.2" in shop.sets()["spec"]["template"]["spec"]["containers"][0]["image"]
+    await shop.edit(Database.resource, "orders", "shop", version="17.4")
+    await shop.until_phase("Updating")
 
 
 @simulate()
@@ -253,6 +453,44 @@ async def test_deletion_waits_until_the_pods_have_stopped(sim: Sim) -> None:
     await shop.report(exist=1, ready=1)
     await sim.clock.sleep(60)
     assert shop.database() is not None
+    await shop.report(exist=0, ready=0)
+    await sim.until(lambda: shop.database() is None)
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+@simulate()
+async def test_the_volumes_go_or_stay_as_the_deletion_policy_says(sim: Sim, policy: str) -> None:
+    shop = Shop(sim)
+    await shop.open(replicas=1, deletionPolicy=policy)
+    await shop.until_running(1)
+    await shop.claims(0, 1)
+    await shop.user.delete(StatefulSet, "orders", "shop")
+    await shop.until_running(1)
+    assert shop.claim(0) is not None, "they never go with the StatefulSet alone"
+
+    await shop.user.delete(Database.resource, "orders", "shop")
+    await sim.until(lambda: shop.sets()["spec"]["replicas"] == 0)
+    await shop.report(exist=0, ready=0)
+    await sim.until(lambda: shop.database() is None)
+
+    await sim.until(lambda: shop.sets() is None)
+    await sim.clock.sleep(600)
+    assert (shop.claim(0) is None) == (shop.claim(1) is None) == (policy == "Delete")
+
+
+@simulate()
+async def test_deletion_while_volumes_grow_finishes_in_order(sim: Sim) -> None:
+    shop = Shop(sim)
+    await shop.storage_class(grows=False)
+    await shop.open(replicas=1)
+    await shop.until_running(1)
+    await shop.claims(0)
+    await shop.edit(Database.resource, "orders", "shop", storage={"size": "20Gi"})
+    await sim.until(lambda: shop.ready() == ("False", "VolumeExpansionUnsupported"))
+
+    await shop.user.delete(Database.resource, "orders", "shop")
+    await sim.until(lambda: shop.sets()["spec"]["replicas"] == 0)
+    assert shop.sets()["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] == "10Gi"
     await shop.report(exist=0, ready=0)
     await sim.until(lambda: shop.database() is None)
 

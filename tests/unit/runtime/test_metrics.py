@@ -30,6 +30,9 @@ CONTROLLER_RUNTIME = {
     "workqueue_unfinished_work_seconds": {"name", "controller"},
     "workqueue_longest_running_processor_seconds": {"name", "controller"},
     "workqueue_retries_total": {"name", "controller"},
+    "controller_runtime_webhook_latency_seconds": {"webhook"},
+    "controller_runtime_webhook_requests_total": {"webhook", "code"},
+    "controller_runtime_webhook_requests_in_flight": {"webhook"},
     "leader_election_master_status": {"name"},
     "rest_client_requests_total": {"code", "method", "host"},
 }
@@ -68,6 +71,8 @@ def everything() -> dict[str, Any]:
     metrics.scheduler().attempt("fast", "scheduled", 0.1)
     metrics.scheduler().pending(1, 2, 3)
     metrics.leads("lease", now=True)
+    with metrics.webhooks().in_flight("validate/gadgets"):
+        metrics.webhooks().answered("validate/gadgets", 200, 0.1)
     metrics.request("GET", "host", "200")
 
     @simulate()

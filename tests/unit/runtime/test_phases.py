@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from konverge.errors import ModelError, UndeclaredTransition
+from konverge.model.resource import Event
 from konverge.model.states import Machine, Phase
 from konverge.runtime.context import Context
 from konverge.runtime.draft import ConditionsDraft, PhaseDraft
@@ -157,3 +158,26 @@ def test_the_diagram_has_every_edge() -> None:
         "    On --> Broken",
         "    Broken --> Off",
     ]
+
+
+def observed(world: World) -> bool:
+    obj = world.get() or {}
+    return bool(obj["status"]["observedGeneration"] == obj["metadata"]["generation"])
+
+
+@simulate()
+async def test_a_change_of_phase_is_an_event_with_the_reconcilers_words_and_staying_is_none(sim: Sim) -> None:
+    world = World(sim, LampReconciler(follow("Off", "Warming", "On", "Broken"))).start()
+    await world.create(size=1)
+    await sim.until(lambda: world.condition().get("reason") == "Warming")
+    for size in (2, 2, 3):
+        await world.edit(size=size)
+        await sim.until(lambda: observed(world))
+    await world.restart()
+    await sim.clock.sleep(60)
+    told = {event["reason"]: (event["type"], event["note"], event.get("series")) for event in world.api.objects(Event)}
+    assert told == {
+        "Warming": ("Normal", "size 1", None),
+        "On": ("Normal", "size 2", None),
+        "Broken": ("Warning", "size 3", None),
+    }

@@ -3,34 +3,35 @@
 No label or annotation of the Database itself goes to a child: a GitOps tool would take the child for one of its own.
 """
 
-from base64 import b64encode
-from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from konverge.controllers.database import config
 from konverge.controllers.database.models import Compute, Database
-from konverge.controllers.database.names import CONFIG_VOLUME, DATA_VOLUME, PORT, Names
-from konverge.model.resource import Object
+from konverge.controllers.database.names import (
+    CONFIG_VOLUME,
+    CREDENTIALS_VOLUME,
+    DATA_VOLUME,
+    MAX_REPLICAS,
+    PORT,
+    Names,
+)
 
 IMAGE: Final = "docker.io/library/postgres"
-USER: Final = "postgres"
 UID: Final = 999
 """The user of the image, by number: a pod that must not run as root has to say so."""
 
+_KIND: Final = {"app.kubernetes.io/name": "postgresql", "app.kubernetes.io/component": "database"}
+CLAIMS: Final = ",".join(f"{label}={value}" for label, value in _KIND.items())
+"""Selects the volume claims of all Databases."""
+
 CONFIG_CHECKSUM: Final = "data.konverge.dev/config-checksum"
-CREDENTIALS_UID: Final = "data.konverge.dev/credentials-uid"
 
 Child = dict[str, Any]
 
 
 def selector(database: Database) -> dict[str, str]:
     """The labels by which the pods of this Database, and no others, are found."""
-    return {
-        "app.kubernetes.io/name": "postgresql",
-        "app.kubernetes.io/instance": database.name,
-        "app.kubernetes.io/component": "database",
-    }
+    return {**_KIND, "app.kubernetes.io/instance": database.name}
 
 
 def labels(database: Database) -> dict[str, str]:
@@ -38,17 +39,8 @@ def labels(database: Database) -> dict[str, str]:
     return {**selector(database), "app.kubernetes.io/part-of": database.name}
 
 
-def secret(database: Database, password: str) -> Child:
-    """The credentials of the superuser; made once, never replaced."""
-    return {
-        "metadata": {"labels": labels(database)},
-        "type": "kubernetes.io/basic-auth",
-        "data": {"username": _encoded(USER), "password": _encoded(password)},
-    }
-
-
 def config_map(database: Database) -> Child:
-    """The configuration files and the script that prepares a replica's data directory."""
+    """The configuration files and the scripts that run in the pods."""
     return {"metadata": {"labels": labels(database)}, "data": config.files(database)}
 
 
@@ -86,17 +78,15 @@ def disruption_budget(database: Database) -> Child:
     }
 
 
-def stateful_set(database: Database, replicas: int, *, credentials_uid: str) -> Child:
-    """The pods and their volumes. `credentials_uid` is that of the Secret: the pods roll when it was made anew.
+def stateful_set(database: Database, replicas: int, size: str) -> Child:
+    """The pods and their volumes, each of `size` when it is made.
 
-    Volumes outlive both a smaller replica count and the Database: deleting data is a person's decision. That is the
-    server's default, said here so that it stays so.
+    An update of the pods goes from the highest ordinal to the lowest, each once the one before is ready: followers
+    first, the primary last. Volumes outlive the StatefulSet, see `volumes` for why: that is the server's default, said
+    here so that it stays so.
     """
     names = Names(database.name)
-    annotations = {
-        CONFIG_CHECKSUM: checksum(config.files(database)),
-        CREDENTIALS_UID: credentials_uid,
-    }
+    annotations = {CONFIG_CHECKSUM: config.checksum(config.files(database))}
     return {
         "metadata": {"labels": labels(database)},
         "spec": {
@@ -110,27 +100,9 @@ def stateful_set(database: Database, replicas: int, *, credentials_uid: str) -> 
                 "metadata": {"labels": labels(database), "annotations": annotations},
                 "spec": _pod(database, names),
             },
-            "volumeClaimTemplates": [_claim(database)],
+            "volumeClaimTemplates": [_claim(database, size)],
         },
     }
-
-
-def credentials_uid(stateful_set: Object) -> str:
-    """The Secret's uid that a live StatefulSet was made with."""
-    metadata = stateful_set["spec"]["template"].get("metadata") or {}
-    return str((metadata.get("annotations") or {}).get(CREDENTIALS_UID, ""))
-
-
-def checksum(files: Mapping[str, str]) -> str:
-    """A digest of the configuration, so that the pods roll when it changes."""
-    digest = sha256()
-    for name, content in sorted(files.items()):
-        digest.update(f"{name}\0{content}\0".encode())
-    return digest.hexdigest()[:16]
-
-
-def _encoded(text: str) -> str:
-    return b64encode(text.encode()).decode()
 
 
 def _service_port() -> Child:
@@ -162,28 +134,25 @@ def _pod(database: Database, names: Names) -> Child:
             {
                 **_container(database, names),
                 "name": "prepare",
-                "command": ["bash", f"{config.DIRECTORY}/{config.PREPARE}"],
+                "command": _script(config.PREPARE),
             }
         ],
         "containers": [
             {
                 **_container(database, names),
                 "name": "postgresql",
-                "args": [
-                    "-c",
-                    f"config_file={config.DIRECTORY}/{config.SERVER}",
-                    "-c",
-                    f"hba_file={config.DIRECTORY}/{config.ACCESS}",
-                ],
+                "command": _script(config.START),
                 "ports": [{"name": "postgresql", "containerPort": PORT, "protocol": "TCP"}],
-                "startupProbe": _probe(period=5, failures=60),
-                "readinessProbe": _probe(period=5, failures=3),
-                "livenessProbe": _probe(period=10, failures=6),
+                "startupProbe": _probe("live", period=5, failures=60),
+                "readinessProbe": _probe("ready", period=5, failures=3),
+                "livenessProbe": _probe("live", period=10, failures=6),
             }
         ],
         "volumes": [
             {"name": CONFIG_VOLUME, "configMap": {"name": names.config}},
-            {"name": "run", "emptyDir": {"sizeLimit": "16Mi"}},
+            {"name": CREDENTIALS_VOLUME, "secret": {"secretName": names.secret, "defaultMode": 0o440}},
+            # In memory, for the password file of the scripts is there.
+            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
             {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
             # The runtime's own /dev/shm has 64 MiB, which parallel queries exceed.
             {"name": "shm", "emptyDir": {"medium": "Memory"}},
@@ -192,19 +161,20 @@ def _pod(database: Database, names: Names) -> Child:
 
 
 def _container(database: Database, names: Names) -> Child:
-    def from_secret(key: str) -> Child:
-        return {"secretKeyRef": {"name": names.secret, "key": key}}
-
     return {
         "image": f"{IMAGE}:{database.spec.version}",
         "imagePullPolicy": "IfNotPresent",
         "env": [
             {"name": "PGDATA", "value": config.DATA_DIRECTORY},
-            {"name": "POSTGRES_USER", "valueFrom": from_secret("username")},
-            {"name": "POSTGRES_PASSWORD", "valueFrom": from_secret("password")},
-            # Read by libpq: a standby connects to the primary with it, and no file holds it.
-            {"name": "PGPASSWORD", "valueFrom": from_secret("password")},
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+            {"name": "PRIMARY_POD", "value": names.primary_pod},
+            {"name": "PRIMARY_HOST", "value": names.host(0)},
+            {"name": "PORT", "value": str(PORT)},
+            # All that may ever follow: the number of replicas here would restart the pods when it changes.
+            {"name": "PEERS", "value": " ".join(f"{names.host(each)}:{PORT}" for each in range(1, MAX_REPLICAS))},
+            {"name": "CONFIG_DIR", "value": config.DIRECTORY},
+            {"name": "CREDENTIALS_DIR", "value": config.CREDENTIALS_DIRECTORY},
+            {"name": "RUN_DIR", "value": config.RUN_DIRECTORY},
         ],
         "resources": _resources(database),
         "securityContext": {
@@ -215,18 +185,23 @@ def _container(database: Database, names: Names) -> Child:
         "volumeMounts": [
             {"name": DATA_VOLUME, "mountPath": config.VOLUME_DIRECTORY},
             {"name": CONFIG_VOLUME, "mountPath": config.DIRECTORY, "readOnly": True},
-            {"name": "run", "mountPath": "/var/run/postgresql"},
+            {"name": CREDENTIALS_VOLUME, "mountPath": config.CREDENTIALS_DIRECTORY, "readOnly": True},
+            {"name": "run", "mountPath": config.RUN_DIRECTORY},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a path in the pod
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - likewise
         ],
     }
 
 
-def _probe(*, period: int, failures: int) -> Child:
+def _script(name: str, *arguments: str) -> list[str]:
+    return ["bash", f"{config.DIRECTORY}/{name}", *arguments]
+
+
+def _probe(what: str, *, period: int, failures: int) -> Child:
     return {
-        "exec": {"command": ["pg_isready", "--quiet", "--host=127.0.0.1", f"--username={USER}"]},
+        "exec": {"command": _script(config.HEALTH, what)},
         "periodSeconds": period,
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 10,
         "failureThreshold": failures,
     }
 
@@ -244,11 +219,11 @@ def _resources(database: Database) -> Child:
     }
 
 
-def _claim(database: Database) -> Child:
+def _claim(database: Database, size: str) -> Child:
     storage = database.spec.storage
     claim: Child = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": str(storage.size)}},
+        "resources": {"requests": {"storage": size}},
     }
     if storage.storage_class_name is not None:
         claim["storageClassName"] = storage.storage_class_name

@@ -1,27 +1,40 @@
 """The Database resource: what a person asks for, what the operator reports, and how kubectl shows it."""
 
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from konverge.controllers.database.names import MAX_REPLICAS
 from konverge.controllers.database.phases import PHASES
+from konverge.model.admission import Problem, Request, hook
 from konverge.model.custom import Column, CustomResource, Part, Rule, Scale, Spec, Status
 from konverge.model.fields import Cel, Immutable, Quantity
 
 MIN_STORAGE: Final = "256Mi"
+PROTECTION: Final = "data.konverge.dev/deletion-protection"
+"""The annotation that keeps a Database from being deleted while it is "true"."""
+ROTATE_PASSWORD: Final = "data.konverge.dev/rotate-password"  # noqa: S105 - an annotation's name
+"""On a Database: any new value asks for a new password."""
 
 
 class Storage(Part):
-    """The volume of each replica. It outlives the Database: deleting data is left to a person."""
+    """The volume of each replica. `deletionPolicy` says what becomes of it with the Database."""
 
     size: Annotated[
         Quantity,
-        Immutable(),
         Cel(
             f"quantity(string(self)).compareTo(quantity('{MIN_STORAGE}')) >= 0",
             f"storage.size must be at least {MIN_STORAGE}, such as 10Gi",
         ),
-    ] = Field(description="Size of each replica's volume, such as 10Gi. Immutable for now.")
+        Cel(
+            "quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",
+            "storage.size cannot shrink: a volume only grows; for a smaller one make a new Database and restore a dump",
+        ),
+    ] = Field(
+        description="Size of each replica's volume, such as 10Gi. It can grow, where the StorageClass allows it, "
+        "and never shrink."
+    )
     storage_class_name: Annotated[str, Immutable()] | None = Field(
         default=None,
         min_length=1,
@@ -69,7 +82,10 @@ class DatabaseSpec(Spec):
         description='Version of the engine, such as "17" (its newest release) or "17.2". The major version is immutable.',
     )
     replicas: int = Field(
-        default=1, ge=1, le=9, description="Number of pods: one primary, which takes writes, and its hot standbys."
+        default=1,
+        ge=1,
+        le=MAX_REPLICAS,
+        description="Number of pods: one primary, which takes writes, and its hot standbys.",
     )
     storage: Annotated[
         Storage,
@@ -82,6 +98,17 @@ class DatabaseSpec(Spec):
         default_factory=Resources, description="CPU and memory of each replica."
     )
     suspend: bool = Field(default=False, description="Stop all pods and keep the data.")
+    deletion_policy: Literal["Retain", "Delete"] = Field(
+        default="Retain",
+        description="What becomes of the volumes when the Database is deleted: Retain keeps them, and a new Database of "
+        "the same name takes them up; Delete deletes the data.",
+    )
+
+
+class Binding(Part):
+    """Where an application finds how to connect, as the Service Binding specification wants it."""
+
+    name: str = Field(description="Secret of type servicebinding.io/postgresql, in the namespace of the Database.")
 
 
 class DatabaseStatus(Status):
@@ -94,6 +121,11 @@ class DatabaseStatus(Status):
     endpoint: str | None = Field(default=None, description="Where clients connect: host:port of the primary.")
     secret_name: str | None = Field(
         default=None, description="Secret with username and password, in the namespace of the Database."
+    )
+    binding: Binding | None = Field(default=None, description="How applications connect.")
+    storage: str | None = Field(default=None, description="The size that every volume has by now.")
+    password_rotation: str | None = Field(
+        default=None, description=f"The last value of the annotation {ROTATE_PASSWORD} for which a password was made."
     )
 
 
@@ -117,3 +149,11 @@ class Database(
     phases=PHASES,
 ):
     """A PostgreSQL database: one primary and its hot standbys, with credentials, configuration and storage."""
+
+    @hook(when=f"oldObject.metadata.?annotations[?'{PROTECTION}'].orValue('') == 'true'")
+    def validate_delete(self, request: Request, /) -> Iterable[Problem]:  # noqa: ARG002 - the hook's signature
+        """A protected Database is not deleted, by nobody: no schema sees deletions."""
+        if self.annotations.get(PROTECTION) == "true":
+            yield Problem.forbidden(
+                f"metadata.annotations[{PROTECTION}]", "the Database is protected; remove the annotation to delete it"
+            )

@@ -7,6 +7,8 @@ from typing import Final
 PORT: Final = 5432
 DATA_VOLUME: Final = "data"
 CONFIG_VOLUME: Final = "config"
+CREDENTIALS_VOLUME: Final = "credentials"
+MAX_REPLICAS: Final = 9
 
 MAX_NAME: Final = 52
 """A StatefulSet's name and the hash of its revision share one label of 63 characters."""
@@ -26,8 +28,13 @@ class Names:
         return f"{self.database}-credentials"
 
     @property
+    def binding(self) -> str:
+        """The Secret with all that a client needs, in the form of the Service Binding specification."""
+        return f"{self.database}-binding"
+
+    @property
     def config(self) -> str:
-        """The ConfigMap with the configuration files."""
+        """The ConfigMap with the configuration files and scripts."""
         return f"{self.database}-config"
 
     @property
@@ -38,7 +45,19 @@ class Names:
     @property
     def primary_pod(self) -> str:
         """The pod that takes writes: the first to start and the last to stop."""
-        return f"{self.database}-0"
+        return self.pod(0)
+
+    def pod(self, ordinal: int) -> str:
+        """The pod with that ordinal."""
+        return f"{self.database}-{ordinal}"
+
+    def host(self, ordinal: int) -> str:
+        """The host name of that pod, within its namespace."""
+        return f"{self.pod(ordinal)}.{self.headless}"
+
+    def claim(self, ordinal: int) -> str:
+        """The PersistentVolumeClaim of that pod, as the StatefulSet controller names it."""
+        return f"{DATA_VOLUME}-{self.pod(ordinal)}"
 
     def problem(self) -> str | None:
         """Why this name cannot be used, as a sentence for a person; None when it can."""

@@ -22,7 +22,7 @@ SUSPENDED: Final = "Suspended"
 DELETING: Final = "Deleting"
 
 PHASES: Final = (
-    Phase(PENDING, to=(PROVISIONING, RUNNING, SUSPENDED, DELETING), timeout=600),
+    Phase(PENDING, to=(PROVISIONING, RUNNING, UPDATING, SUSPENDED, DELETING), timeout=600),
     Phase(PROVISIONING, to=(RUNNING, UPDATING, SUSPENDED, DELETING), timeout=1800),
     Phase(RUNNING, to=(UPDATING, DEGRADED, SUSPENDED, DELETING), state=State.DONE),
     Phase(UPDATING, to=(RUNNING, SUSPENDED, DELETING), timeout=1800),
@@ -54,9 +54,13 @@ class Standing(NamedTuple):
 
 
 def observe(stateful_set: Object) -> Observed | None:
-    """What can be believed of a StatefulSet's status; None until its controller has seen its present generation."""
+    """What can be believed of a StatefulSet's status; None until its controller has seen its present generation.
+
+    Nothing of one that is being deleted: it is made anew, and its pods go on without it meanwhile.
+    """
     status: Mapping[str, object] = stateful_set.get("status") or {}
-    if _count(status, "observedGeneration") < max(meta.generation_of(stateful_set), 1):
+    seen = _count(status, "observedGeneration") >= max(meta.generation_of(stateful_set), 1)
+    if not seen or meta.is_deleting(stateful_set):
         return None
     return Observed(
         replicas=_count(status, "replicas"),
@@ -65,11 +69,13 @@ def observe(stateful_set: Object) -> Observed | None:
     )
 
 
-def standing(wanted: int, observed: Observed | None, current: str | None, *, edited: bool) -> Standing:
+def standing(
+    wanted: int, observed: Observed | None, current: str | None, *, edited: bool, growing: str = ""
+) -> Standing:
     """Where a Database stands that shall have `wanted` pods (0: suspended) and showed phase `current` last.
 
     `edited` says that the spec moved since that phase was shown: fewer ready pods are then the edit's doing, and not a
-    failure.
+    failure. `growing` tells of volumes that are not as large yet as asked for; the pods serve meanwhile.
     """
     before = current or PENDING
     if wanted == 0:
@@ -78,6 +84,8 @@ def standing(wanted: int, observed: Observed | None, current: str | None, *, edi
         return _unobserved(before)
     counts = f"{observed.ready} of {wanted} replicas ready"
     if observed.ready == observed.replicas == wanted and not observed.rolling:
+        if growing:
+            return Standing(UPDATING, "GrowingVolumes", growing)
         return Standing(RUNNING, "AllReplicasReady", counts)
     if before in _STARTING:
         return _starting(observed, before, counts)
