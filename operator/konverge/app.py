@@ -30,7 +30,7 @@ from konverge.kube.client import Client
 from konverge.kube.connect import connect
 from konverge.kube.gate import WriteGate
 from konverge.model.meta import Key
-from konverge.model.resource import Node, Pod
+from konverge.model.resource import Namespace, Node, Pod
 from konverge.model.review import hooks_of
 from konverge.runtime.clock import SystemClock
 from konverge.runtime.controller import Controller
@@ -284,6 +284,7 @@ class App:
             random=self._random,
             recorder=recorder,
             observer=self._metrics.scheduler(),
+            namespaces=caches.cache(Namespace),
         )
 
     def _limiter(self) -> AdjustableLimiter[Key]:

@@ -114,7 +114,7 @@ def test_a_wrong_plugin_name_is_told_with_the_known_ones(policy: Policy) -> None
 
     message = policy.kubectl.condition(policy.target, "Accepted")["message"]
     assert "'NodeLabelPriorty'" in message
-    assert "NodeLabelPriority, NodeName, NodeResourcesFit" in message
+    assert "NodeLabelPriority, NodeName, NodePorts" in message
     assert policy.reason("Ready") == ("False", "UnknownPlugin")
     assert policy.reason("Stalled")[0] == "True"
 

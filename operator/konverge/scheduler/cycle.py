@@ -4,7 +4,7 @@ In flow a profile, the snapshot and a pod; out flows the node, or a diagnosis. N
 snapshot holds still. A plugin that raises, or answers what it must not, ends this attempt with `PluginFailed`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +32,22 @@ class Choice:
     state: CycleState
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The nodes that fit a pod, with their scores."""
+
+    node_names: tuple[str, ...]
+    scores: Mapping[str, IntArray]
+    """By plugin, after normalising and weighting; a plugin that had nothing to say is not in it."""
+    totals: IntArray
+
+    @property
+    def best(self) -> frozenset[str]:
+        """The nodes of the highest total: `schedule` chooses one of these."""
+        highest = self.totals.max(initial=0)
+        return frozenset(name for name, total in zip(self.node_names, self.totals, strict=True) if total == highest)
+
+
 class Cycle:
     """The algorithm. It keeps one thing between pods: where the next search for nodes begins."""
 
@@ -51,6 +67,17 @@ class Cycle:
             return diagnosis
         row = feasible[0] if len(feasible) == 1 else self._pick(profile, state, pod, feasible)
         return Choice(self._snapshot.node(int(row)).name, state)
+
+    def rank(self, profile: Profile, pod: PodInfo) -> Ranking | Diagnosis:
+        """Score every node that `schedule` would choose from, or say why none will do. Raises: PluginFailed."""
+        state = CycleState()
+        diagnosis = Diagnosis(nodes=len(self._snapshot))
+        feasible = self._find(profile, state, pod, diagnosis) if diagnosis.nodes else self._snapshot.rows
+        if not len(feasible):
+            return diagnosis
+        scores = self._scores(profile, state, pod, feasible)
+        names = tuple(node.name for node in self._snapshot.nodes(feasible))
+        return Ranking(names, scores, _total(scores, len(feasible)))
 
     # Filtering
 
@@ -153,7 +180,8 @@ class Cycle:
                 continue
             diagnosis.plugins.add(plugin.name)
             for reason, mask in verdict.reasons.items():
-                diagnosis.reasons[reason] += int(np.count_nonzero(mask))
+                if count := int(np.count_nonzero(mask)):
+                    diagnosis.reasons[reason] += count
             rows = rows[~rejected]
         return rows
 
@@ -161,12 +189,13 @@ class Cycle:
 
     def _pick(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> int:
         """The row of the highest score; chance decides between equals."""
-        totals = self._totals(profile, state, pod, rows)
+        totals = _total(self._scores(profile, state, pod, rows), len(rows))
         best = rows[totals == totals.max()]
         return int(best[int(self._random.random() * len(best))])
 
-    def _totals(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> IntArray:
-        totals = np.zeros(len(rows), dtype=np.int64)
+    def _scores(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> dict[str, IntArray]:
+        """The weighted scores by plugin."""
+        result: dict[str, IntArray] = {}
         skipped = self._pre_score(profile, state, pod, rows)
         for plugin, weight in profile.scores:
             if plugin.name in skipped:
@@ -183,8 +212,8 @@ class Cycle:
                     f"plugin {plugin.name!r} returns an invalid score {wrong[0]}, it should in the range of [0, 100] "
                     "after normalizing",
                 )
-            totals += weight * scores
-        return totals
+            result[plugin.name] = weight * scores
+        return result
 
     def _pre_score(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> set[str]:
         skipped: set[str] = set()
@@ -204,6 +233,10 @@ def nodes_wanted(percentage: int, nodes: int) -> int:
         return nodes
     share = percentage or max(5, 50 - nodes // 125)
     return max(MIN_FEASIBLE, nodes * share // 100)
+
+
+def _total(scores: Mapping[str, IntArray], count: int) -> IntArray:
+    return sum(scores.values(), start=np.zeros(count, dtype=np.int64))
 
 
 def _both(names: frozenset[str] | None, answer: PreFilterResult) -> frozenset[str] | None:

@@ -8,13 +8,14 @@ from konverge.scheduler.podinfo import PodInfo
 
 
 class ClusterEvent(Enum):
-    """A change that can only help. What takes room away is no event."""
+    """A change that can help. What only takes room away is no event; a pod that comes may be one that others wait for."""
 
     NODE_ADDED = "node added"
     NODE_ALLOCATABLE = "node allocatable changed"
     NODE_LABEL = "node labels changed"
     NODE_TAINT = "node taints changed, or it was cordoned or uncordoned"
     POD_GONE = "a pod left its node"
+    POD_PLACED = "a pod came onto a node, or one there got other labels"
     POD_SHRUNK = "a pod on a node asks for less"
 
 

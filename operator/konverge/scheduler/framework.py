@@ -2,7 +2,7 @@
 
 A plugin is a class that derives from one or more of the extension points below. The cycle calls them in this order:
 
-    QueueSort -> PreFilter -> Filter -> PreScore -> Score -> normalize -> Reserve -> Bind
+    PreEnqueue -> QueueSort -> PreFilter -> Filter -> PreScore -> Score -> normalize -> Reserve -> Bind
 
 A plugin author writes the per-node methods `filter` and `score`. `filter_batch` and `score_batch` judge many nodes at
 once from the snapshot's columns; their default loops over the per-node methods, and the built-in plugins replace it.
@@ -147,6 +147,14 @@ class QueuedPod:
     since: float
 
 
+class PreEnqueue(Plugin):
+    """Keeps a pod out of the queue until it is ready to be scheduled."""
+
+    @abstractmethod
+    def pre_enqueue(self, pod: PodInfo, /) -> Verdict:
+        """Success, or a rejection; asked again whenever the pod changes. One that raises keeps nobody out."""
+
+
 class QueueSort(Plugin):
     """Orders the pods that wait. All profiles of a scheduler use the same."""
 
@@ -243,6 +251,7 @@ class Point(Enum):
 
     MULTI_POINT = "multiPoint"
     """All the points that a plugin implements."""
+    PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"
     PRE_FILTER = "preFilter"
     FILTER = "filter"
@@ -253,6 +262,7 @@ class Point(Enum):
 
 
 INTERFACES: Final[Mapping[Point, type[Plugin]]] = {
+    Point.PRE_ENQUEUE: PreEnqueue,
     Point.QUEUE_SORT: QueueSort,
     Point.PRE_FILTER: PreFilter,
     Point.FILTER: Filter,

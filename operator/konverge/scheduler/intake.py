@@ -16,13 +16,13 @@ from konverge.scheduler.stats import Ledger
 
 
 class Intake:
-    """The subscribers of the two caches."""
+    """The subscribers of the caches."""
 
     def __init__(
-        self, snapshot: Snapshot, queue: SchedulingQueue, ledger: Ledger, is_ours: Callable[[str], bool]
+        self, snapshot: Snapshot, queue: SchedulingQueue, ledger: Ledger, admits: Callable[[PodInfo], bool]
     ) -> None:
-        """`is_ours` says whether a profile has that `schedulerName`."""
-        self._snapshot, self._queue, self._ledger, self._is_ours = snapshot, queue, ledger, is_ours
+        """`admits` says whether a profile has the pod's `schedulerName`, and lets it into the queue."""
+        self._snapshot, self._queue, self._ledger, self._admits = snapshot, queue, ledger, admits
 
     def on_node(self, change: Change) -> None:
         """A node came, changed or went."""
@@ -34,6 +34,14 @@ class Intake:
             self._queue.notify([ClusterEvent.NODE_ADDED])
         else:
             self._queue.notify(node_events(change.old, change.new))
+
+    def on_namespace(self, change: Change) -> None:
+        """A namespace came, changed its labels or went: other pods may be meant by affinity now."""
+        if change.new is None:
+            self._snapshot.remove_namespace(change.key.name)
+        else:
+            self._snapshot.set_namespace(change.new)
+        self._queue.notify([ClusterEvent.POD_PLACED])
 
     def on_pod(self, change: Change) -> None:
         """A pod came, changed or went. One made anew under the same name is another pod."""
@@ -55,16 +63,19 @@ class Intake:
         elif self._snapshot.is_assumed(pod.uid) and not pod.deleting:
             if pod.uid in self._queue:
                 self._queue.put(pod)
-        elif pod.waiting and self._is_ours(pod.scheduler_name):
+        elif pod.waiting and self._admits(pod):
             self._queue.put(pod)
         else:
-            # Deleted while on its way to a node: the server refuses the bind from now on.
+            # Perhaps deleted while on its way to a node: the server refuses the bind from now on.
             self._queue.discard(pod.uid)
             self._leave(pod.uid)
 
     def _place(self, pod: PodInfo) -> None:
         before, node_name = self._snapshot.pod(pod.uid), self._snapshot.node_of(pod.uid)
+        assumed = self._snapshot.is_assumed(pod.uid)
         self._snapshot.place(pod)
+        if before is None or assumed or before.labels != pod.labels or before.deleting != pod.deleting:
+            self._queue.notify([ClusterEvent.POD_PLACED])
         if before is None:
             return
         if node_name != pod.node_name:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from konverge.model import meta
 from konverge.model.resource import Object
+from konverge.scheduler.images import images_of
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.resources import PODS, Amounts, capacity_of
 from konverge.scheduler.taints import Taint
@@ -27,7 +28,10 @@ class NodeInfo:
         spec = raw.get("spec") or {}
         self.unschedulable = bool(spec.get("unschedulable"))
         self.taints = tuple(Taint.of(entry) for entry in spec.get("taints") or ())
-        self.allocatable: Amounts = capacity_of((raw.get("status") or {}).get("allocatable") or {})
+        status = raw.get("status") or {}
+        self.allocatable: Amounts = capacity_of(status.get("allocatable") or {})
+        self.images = images_of(status)
+        """Sizes in bytes by name."""
 
     def add(self, pod: PodInfo) -> None:
         """Count `pod` as running here."""

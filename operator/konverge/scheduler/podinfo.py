@@ -1,5 +1,6 @@
 """A pod as the scheduler sees it: the fields that decide, read off the raw object once, the costly ones when asked."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
@@ -7,6 +8,8 @@ from typing import Any
 
 from konverge.model import conditions, meta
 from konverge.model.resource import Object
+from konverge.scheduler.hostports import HostPort, host_ports_of
+from konverge.scheduler.podaffinity import PodTerms
 from konverge.scheduler.resources import Requests, requests_of
 from konverge.scheduler.taints import Toleration
 
@@ -63,6 +66,23 @@ class PodInfo:
         """`spec.affinity.nodeAffinity`."""
         return (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
 
+    @cached_property
+    def pod_affinity_text(self) -> str:
+        """`spec.affinity.podAffinity` and `podAntiAffinity`, the same text for the same content; empty without any."""
+        affinity = self.spec.get("affinity") or {}
+        parts = {name: affinity[name] for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)}
+        return json.dumps(parts, sort_keys=True) if parts else ""
+
+    @cached_property
+    def affinity_terms(self) -> PodTerms:
+        """The terms of those two."""
+        return PodTerms.of(self.spec.get("affinity") or {}, self.namespace)
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """The ports of its node that it holds while it runs."""
+        return host_ports_of(self.spec)
+
     @property
     def nominated_node(self) -> str:
         """`status.nominatedNodeName`: the node that a preemption is clearing for this pod."""
@@ -80,8 +100,13 @@ class PodInfo:
 
     @property
     def waiting(self) -> bool:
-        """Whether it waits for a scheduler: unbound, not going away, not gated."""
-        return not (self.node_name or self.deleting or self.finished or self.spec.get("schedulingGates"))
+        """Whether it waits for a scheduler: unbound, not going away."""
+        return not (self.node_name or self.deleting or self.finished)
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The names in `spec.schedulingGates`: it is not to be scheduled before all are gone."""
+        return tuple(gate["name"] for gate in self.spec.get("schedulingGates") or ())
 
     @property
     def scheduled_condition(self) -> conditions.ConditionDict | None:

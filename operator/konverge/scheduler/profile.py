@@ -16,6 +16,7 @@ from konverge.scheduler.framework import (
     Handle,
     Plugin,
     Point,
+    PreEnqueue,
     PreFilter,
     PreScore,
     QueueSort,
@@ -61,12 +62,18 @@ class ProfileConfig:
 
 
 DEFAULT_PLUGINS: Final = (
+    PluginUse("SchedulingGates"),
     PluginUse("PrioritySort"),
     PluginUse("NodeUnschedulable"),
     PluginUse("NodeName"),
     PluginUse("TaintToleration", 3),
     PluginUse("NodeAffinity", 2),
+    PluginUse("NodePorts"),
     PluginUse("NodeResourcesFit", 1),
+    PluginUse("PodTopologySpread", 2),
+    PluginUse("InterPodAffinity", 2),
+    PluginUse("NodeResourcesBalancedAllocation", 1),
+    PluginUse("ImageLocality", 1),
     PluginUse("DefaultBinder"),
 )
 """What runs where a profile changes nothing, in this order, with kube-scheduler's weights."""
@@ -78,6 +85,7 @@ class Profile:
 
     scheduler_name: str
     percentage_of_nodes_to_score: int
+    pre_enqueues: tuple[PreEnqueue, ...]
     queue_sort: QueueSort
     pre_filters: tuple[PreFilter, ...]
     filters: tuple[Filter, ...]
@@ -112,6 +120,7 @@ def compile_profile(config: ProfileConfig, registry: Registry, handle: Handle) -
     return Profile(
         scheduler_name=config.scheduler_name,
         percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+        pre_enqueues=_of(chosen[Point.PRE_ENQUEUE], instances),
         queue_sort=sorters[0],
         pre_filters=_of(chosen[Point.PRE_FILTER], instances),
         filters=_of(chosen[Point.FILTER], instances),

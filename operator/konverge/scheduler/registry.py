@@ -7,13 +7,19 @@ from pydantic import ValidationError
 
 from konverge.errors import InvalidPluginArgs, SchedulingError, UnknownPlugin
 from konverge.scheduler.framework import INTERFACES, Handle, Plugin, PluginArgs
+from konverge.scheduler.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from konverge.scheduler.plugins.default_binder import DefaultBinder
+from konverge.scheduler.plugins.image_locality import ImageLocality
+from konverge.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from konverge.scheduler.plugins.node_affinity import NodeAffinity
 from konverge.scheduler.plugins.node_label_priority import NodeLabelPriority
 from konverge.scheduler.plugins.node_name import NodeName
+from konverge.scheduler.plugins.node_ports import NodePorts
 from konverge.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from konverge.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from konverge.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from konverge.scheduler.plugins.priority_sort import PrioritySort
+from konverge.scheduler.plugins.scheduling_gates import SchedulingGates
 from konverge.scheduler.plugins.taint_toleration import TaintToleration
 
 
@@ -30,12 +36,18 @@ class Registry:
         """The built-in plugins; add your own with `register`."""
         return cls(
             [
+                SchedulingGates,
                 PrioritySort,
                 NodeUnschedulable,
                 NodeName,
                 TaintToleration,
                 NodeAffinity,
+                NodePorts,
                 NodeResourcesFit,
+                PodTopologySpread,
+                InterPodAffinity,
+                NodeResourcesBalancedAllocation,
+                ImageLocality,
                 NodeLabelPriority,
                 DefaultBinder,
             ]

@@ -18,7 +18,7 @@ from konverge.scheduler.bind import Assignment, Binder
 from konverge.scheduler.cycle import Choice, Cycle
 from konverge.scheduler.diagnosis import Diagnosis
 from konverge.scheduler.events import ClusterEvent
-from konverge.scheduler.framework import Handle, PluginArgs
+from konverge.scheduler.framework import Handle, PluginArgs, PreEnqueue
 from konverge.scheduler.intake import Intake
 from konverge.scheduler.plugins.priority_sort import PrioritySort
 from konverge.scheduler.podinfo import PodInfo
@@ -54,8 +54,12 @@ class Scheduler:
         recorder: Recorder,
         registry: Registry | None = None,
         observer: SchedulingObserver | None = None,
+        namespaces: Cache | None = None,
     ) -> None:
-        """Subscribe to the caches; they may hold pods of any namespace and must hold all pods that are on a node."""
+        """Subscribe to the caches; they may hold pods of any namespace and must hold all pods that are on a node.
+
+        Without `namespaces` the namespaceSelector of an affinity term knows a namespace by its name only.
+        """
         self._pods, self._clock, self._recorder = pods, clock, recorder
         self._registry = registry if registry is not None else Registry.default()
         self._observer = observer or NullObserver()
@@ -70,9 +74,11 @@ class Scheduler:
         self._cycle = Cycle(self._snapshot, random)
         self._status = StatusWriter(api, pods, clock)
         self._binder = Binder(api, pods, self._status, clock, self)
-        self._intake = Intake(self._snapshot, self._queue, self._ledger, self._profiles.__contains__)
+        self._intake = Intake(self._snapshot, self._queue, self._ledger, self._admits)
         nodes.subscribe(self._intake.on_node)
         pods.subscribe(self._intake.on_pod)
+        if namespaces is not None:
+            namespaces.subscribe(self._intake.on_namespace)
 
     # Profiles
 
@@ -238,6 +244,11 @@ class Scheduler:
                     f"so this profile cannot use {compiled.queue_sort.name}"
                 )
 
+    def _admits(self, pod: PodInfo) -> bool:
+        """Whether one of our profiles takes the pod into the queue."""
+        profile = self._profiles.get(pod.scheduler_name)
+        return profile is not None and not any(_keeps_out(plugin, pod) for plugin in profile.pre_enqueues)
+
     def _helps(self, plugin: str, event: ClusterEvent) -> bool:
         return event in self._registry.get(plugin).events
 
@@ -252,6 +263,14 @@ class Scheduler:
     def _report(self) -> None:
         sizes = self._queue.sizes
         self._observer.pending(sizes[Place.ACTIVE], sizes[Place.BACKOFF], sizes[Place.UNSCHEDULABLE])
+
+
+def _keeps_out(plugin: PreEnqueue, pod: PodInfo) -> bool:
+    try:
+        return plugin.pre_enqueue(pod).rejected
+    except Exception:  # noqa: BLE001 - whatever a plugin raises, it is called from a cache's subscription
+        _log.exception("plugin %s failed on whether pod %s may be queued; it may", plugin.name, pod.key)
+        return False
 
 
 def _note(message: str) -> str:

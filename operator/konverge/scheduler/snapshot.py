@@ -8,17 +8,25 @@ A pod is counted on a node once: either *assumed* (we chose the node; the server
 (the cache showed it bound). Confirmation, deletion, `forget` and expiry end an assumption.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from konverge.model import meta
 from konverge.model.resource import Object
 from konverge.scheduler.columns import AmountColumn, IntArray, InternedColumn
+from konverge.scheduler.hostports import PortIndex
+from konverge.scheduler.images import ImageIndex
 from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.podgroups import PodGroups
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.resources import LIMIT
 from konverge.scheduler.taints import Taint
+
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+"""The label that the API server puts on every namespace: its name."""
 
 
 @dataclass(slots=True)
@@ -45,6 +53,10 @@ class Snapshot:
         self._scored_cpu, self._scored_memory = AmountColumn(), AmountColumn()
         self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(())
         self.unschedulable: InternedColumn[bool] = InternedColumn(False)
+        self.ports = PortIndex()
+        self.images = ImageIndex()
+        self.groups = PodGroups()
+        self._namespaces: dict[str, Mapping[str, str]] = {}
 
     # Reading
 
@@ -57,6 +69,11 @@ class Snapshot:
         if self._rows is None:
             self._rows = np.array([row for row, node in enumerate(self._nodes) if node is not None], dtype=np.int64)
         return self._rows
+
+    @property
+    def size(self) -> int:
+        """One more than the largest row that was ever in use: how long an array by row is."""
+        return len(self._nodes)
 
     def node(self, row: int) -> NodeInfo:
         """The node of a row in use."""
@@ -113,6 +130,21 @@ class Snapshot:
         placement = self._placements.get(uid)
         return placement.node_name if placement else None
 
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        """The labels of a namespace; of one that was never shown only the name is known."""
+        labels = self._namespaces.get(name)
+        return {NAMESPACE_NAME: name} if labels is None else labels
+
+    # Namespaces
+
+    def set_namespace(self, raw: Object) -> None:
+        """Take over a new or changed namespace."""
+        self._namespaces[raw["metadata"]["name"]] = meta.labels_of(raw)
+
+    def remove_namespace(self, name: str) -> None:
+        """Take it out."""
+        self._namespaces.pop(name, None)
+
     # Nodes
 
     def set_node(self, raw: Object) -> None:
@@ -131,7 +163,7 @@ class Snapshot:
             self._row_of[name] = row
             self._rows = None
             for pod in self._homeless.pop(name, {}).values():
-                node.add(pod)
+                self._add(row, node, pod)
         self._write_node(row, node)
         self._write_pods(row, node)
 
@@ -143,6 +175,9 @@ class Snapshot:
         node = self.node(row)
         if node.pods:
             self._homeless[name] = dict(node.pods)
+        for uid in list(node.pods):
+            self._remove(row, node, uid)
+        self.images.set(row, {})
         self._nodes[row] = None
         self._free.append(row)
         self._rows = None
@@ -188,7 +223,7 @@ class Snapshot:
                 del self._homeless[placement.node_name]
         else:
             node = self.node(row)
-            node.remove(uid)
+            self._remove(row, node, uid)
             self._write_pods(row, node)
         return True
 
@@ -199,9 +234,21 @@ class Snapshot:
             self._homeless.setdefault(placement.node_name, {})[pod.uid] = pod
         else:
             node = self.node(row)
-            node.add(pod)
+            self._add(row, node, pod)
             self._write_pods(row, node)
         self._placements[pod.uid] = placement
+
+    def _add(self, row: int, node: NodeInfo, pod: PodInfo) -> None:
+        # What is wrong with a pod shows here, before anything is counted.
+        ports, _ = pod.host_ports, pod.pod_affinity_text
+        node.add(pod)
+        self.ports.add(row, ports)
+        self.groups.add(row, pod)
+
+    def _remove(self, row: int, node: NodeInfo, uid: str) -> None:
+        pod = node.remove(uid)
+        self.ports.remove(row, pod.host_ports)
+        self.groups.remove(row, pod)
 
     # Columns
 
@@ -218,6 +265,7 @@ class Snapshot:
             column.set(row, node.labels.get(key))
         self.taints.set(row, node.taints)
         self.unschedulable.set(row, node.unschedulable)
+        self.images.set(row, node.images)
 
     def _write_pods(self, row: int, node: NodeInfo) -> None:
         for resource, amount in node.requested.items():

@@ -13,6 +13,26 @@ import yaml
 from konverge.testing.certificates import Certificates
 from konverge.testing.loopback import HOST, free_ports
 
+PARITY = "parity"
+"""The schedulerName of a second profile of kube-scheduler's, see `PARITY_PLUGINS`."""
+
+PARITY_PLUGINS: Mapping[str, int | None] = {
+    "SchedulingGates": None,
+    "PrioritySort": None,
+    "NodeUnschedulable": None,
+    "NodeName": None,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": None,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": None,
+}
+"""The plugins of that profile in kube-scheduler's default order, with its weights."""
+
 _QPS, _BURST = 500, 1000  # the defaults (20 and 30 for the controller manager) are what a load test would measure
 
 
@@ -91,8 +111,26 @@ def scheduler_configuration(layout: Layout) -> str:
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(layout.kubeconfig("kube-scheduler")), "qps": _QPS, "burst": _BURST},
         "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": "default-scheduler"}, _parity_profile()],
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+def _parity_profile() -> Mapping[str, Any]:
+    """The profile of `schedulerName: parity`: only plugins that Konverge's scheduler has too, so that both can be compared."""
+    enabled = [{"name": name, **({"weight": weight} if weight else {})} for name, weight in PARITY_PLUGINS.items()]
+    everywhere = {"disabled": [{"name": "*"}], "enabled": enabled}
+    own_constraints_only = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "PodTopologySpreadArgs",
+        "defaultingType": "List",
+    }
+    return {
+        "schedulerName": PARITY,
+        "percentageOfNodesToScore": 100,
+        "plugins": {"multiPoint": everywhere},
+        "pluginConfig": [{"name": "PodTopologySpread", "args": own_constraints_only}],
+    }
 
 
 def audit_policy() -> str:

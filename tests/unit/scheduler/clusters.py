@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from konverge.cache import Caches
-from konverge.model.resource import Node, Object, Pod
+from konverge.model.resource import Namespace, Node, Object, Pod
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig, Registry, Scheduler, SchedulingObserver
 from konverge.scheduler.columns import IntArray
 from konverge.scheduler.framework import (
@@ -188,6 +188,7 @@ class Running:
         self.recorder = Recorded()
         self.caches = Caches(api, clock=sim.clock, random=sim.random)
         self.pods, self.nodes = self.caches.cache(Pod), self.caches.cache(Node)
+        self.namespaces = self.caches.cache(Namespace)
         self.scheduler = Scheduler(
             api,
             self.pods,
@@ -197,6 +198,7 @@ class Running:
             recorder=self.recorder,
             registry=registry,
             observer=observer,
+            namespaces=self.namespaces,
         )
 
     async def start(self, *, profile: ProfileConfig | None = None) -> "Running":

@@ -9,7 +9,7 @@ import pytest
 from konverge.errors import PluginFailed
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig, Registry
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.cycle import Choice, Cycle, nodes_wanted
+from konverge.scheduler.cycle import Choice, Cycle, Ranking, nodes_wanted
 from konverge.scheduler.diagnosis import Diagnosis
 from konverge.scheduler.framework import (
     SKIP,
@@ -81,6 +81,32 @@ def test_the_highest_weighted_sum_wins() -> None:
     disliked = [node("tainted", taints=["k=v:PreferNoSchedule"]), node("full"), node("free")]
     snapshot = snapshot_of(*disliked, pods=[pod("x", cpu="3", memory="6Gi", on="full")])
     assert chosen(snapshot, pod(cpu="100m")) == "free"
+
+
+def test_the_ranking_shows_what_each_plugin_gave_and_where_the_pod_may_go() -> None:
+    snapshot = snapshot_of(*(node(f"n-{i}") for i in (1, 2, 9)), node("n-8", unschedulable=True))
+    ranking = Cycle(snapshot, random.Random(0)).rank(profile_with(ByName), PodInfo(pod(cpu="1")))
+    assert isinstance(ranking, Ranking)
+    assert ranking.node_names == ("n-1", "n-2", "n-9")
+    assert ranking.scores["ByName"].tolist() == [1, 2, 9]
+    assert ranking.totals.tolist() == np.sum(list(ranking.scores.values()), axis=0).tolist()
+    assert ranking.best == {"n-9"}
+
+
+def test_the_ranking_of_a_pod_that_fits_nowhere_is_the_diagnosis() -> None:
+    for nodes, message in (([], "no nodes available to schedule pods"), ([node("n1")], "0/1 nodes are available:")):
+        result = Cycle(snapshot_of(*nodes), random.Random(0)).rank(profile_with(), PodInfo(pod(cpu="99")))
+        assert isinstance(result, Diagnosis)
+        assert result.message.startswith(message)
+
+
+def test_a_reason_that_holds_for_no_node_is_not_given() -> None:
+    spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    raw = pod(cpu="9", spec={"topologySpreadConstraints": [spread]})
+    nodes = node("n1", cpu="1"), node("n2", cpu="99")
+    diagnosis = refusal(snapshot_of(*nodes), raw)
+    missing = "node(s) didn't match pod topology spread constraints (missing required label)"
+    assert dict(diagnosis.reasons) == {"Insufficient cpu": 1, missing: 1}
 
 
 def test_chance_decides_between_equals_and_only_between_them() -> None:

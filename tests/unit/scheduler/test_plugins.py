@@ -126,7 +126,7 @@ def test_resources_that_the_node_lacks_or_the_pod_does_not_ask_for_are_left_out(
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ({"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "'LeastAllocated' or 'MostAllocated'"),
+        ({"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "shape goes with the type"),
         ({"scoringStrategy": {"resources": [{"name": "cpu", "weight": 0}]}}, "greater than or equal to 1"),
         ({"scoringStrategy": {"resources": [{"name": "cpu"}, {"name": "cpu"}]}}, "names a resource more than once"),
         ({"scoringStrategy": {"resources": []}}, "must name a resource"),

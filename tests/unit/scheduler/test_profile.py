@@ -20,6 +20,17 @@ def compiled(plugins: dict[Point, PluginSet] | None = None, **config: Any) -> Pr
     return compile_profile(wanted, Registry.default(), Handle(FakeApi()))
 
 
+DEFAULT_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+
 def enabled(*uses: tuple[str, int | None], disabled: set[str] | None = None) -> PluginSet:
     return PluginSet(tuple(PluginUse(*use) for use in uses), frozenset(disabled or ()))
 
@@ -39,10 +50,21 @@ def test_the_default_profile_has_kube_schedulers_order_and_weights() -> None:
         "NodeName",
         "TaintToleration",
         "NodeAffinity",
+        "NodePorts",
         "NodeResourcesFit",
+        "PodTopologySpread",
+        "InterPodAffinity",
     ]
-    assert weights(profile) == {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1}
-    assert (names(profile.pre_filters), names(profile.pre_scores)) == (["NodeAffinity"], ["NodeAffinity"])
+    assert weights(profile) == DEFAULT_WEIGHTS
+    assert names(profile.pre_filters) == ["NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"]
+    assert names(profile.pre_scores) == [
+        "NodeAffinity",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+    ]
+    assert names(profile.pre_enqueues) == ["SchedulingGates"]
     assert (profile.queue_sort.name, names(profile.binds), profile.reserves) == ("PrioritySort", ["DefaultBinder"], ())
 
 
@@ -55,7 +77,7 @@ def test_a_plugin_is_one_instance_at_all_its_points() -> None:
 def test_enabling_adds_and_sets_weights() -> None:
     multi = {Point.MULTI_POINT: enabled(("NodeLabelPriority", 7), ("TaintToleration", 5), ("NodeAffinity", None))}
     profile = compiled(multi, args=LABEL)
-    assert weights(profile) == {"TaintToleration": 5, "NodeAffinity": 2, "NodeResourcesFit": 1, "NodeLabelPriority": 7}
+    assert weights(profile) == DEFAULT_WEIGHTS | {"TaintToleration": 5, "NodeLabelPriority": 7}
     assert weights(compiled({Point.SCORE: enabled(("NodeLabelPriority", None))}, args=LABEL))["NodeLabelPriority"] == 1
     both = {**multi, Point.SCORE: enabled(("NodeLabelPriority", 9))}
     assert weights(compiled(both, args=LABEL))["NodeLabelPriority"] == 9
@@ -80,12 +102,13 @@ def test_all_can_be_disabled_and_some_enabled_again() -> None:
 def test_a_plugin_enabled_at_a_point_goes_before_the_general_ones() -> None:
     first = compiled({Point.FILTER: enabled(("NodeResourcesFit", None))})
     assert names(first.filters)[0] == "NodeResourcesFit"
-    assert len(first.filters) == 5
+    assert len(first.filters) == len(compiled().filters)
 
 
 def test_arguments_reach_their_plugin() -> None:
     profile = compiled(args={"NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated"}}})
-    assert profile.filters[4]._most  # type: ignore[attr-defined]
+    fit = next(plugin for plugin in profile.filters if plugin.name == "NodeResourcesFit")
+    assert fit._most  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +170,9 @@ def test_the_registry_takes_a_name_once_and_only_what_can_be_called() -> None:
     registry = Registry([NodeResourcesFit])
     with pytest.raises(SchedulingError, match="a plugin named 'NodeResourcesFit' is registered already"):
         registry.register(NodeResourcesFit)
-    with pytest.raises(SchedulingError, match="plugin 'Nothing' implements no extension point: derive from QueueSort"):
+    with pytest.raises(
+        SchedulingError, match="plugin 'Nothing' implements no extension point: derive from PreEnqueue, QueueSort"
+    ):
         registry.register(Nothing)
     registry.register(NodeLabelPriority)
     assert registry.names == ("NodeLabelPriority", "NodeResourcesFit")

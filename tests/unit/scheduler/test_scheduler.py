@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from konverge.errors import Conflict, ConnectionFailed, Forbidden
-from konverge.model.resource import Node, Pod
+from konverge.model.resource import Namespace, Node, Pod
 from konverge.scheduler import ALL_PLUGINS, PluginSet, PluginUse, Point, ProfileConfig
 from konverge.scheduler.framework import (
     SKIP,
@@ -14,6 +14,7 @@ from konverge.scheduler.framework import (
     Code,
     CycleState,
     Filter,
+    PreEnqueue,
     PreFilter,
     PreFilterResult,
     Reserve,
@@ -53,6 +54,51 @@ async def test_only_pods_that_name_the_profile_and_wait_are_touched(sim: Sim) ->
     assert [request.name for request in binds(cluster)] == ["ours"]
     await cluster.api.patch(Pod, "gated", {"spec": {"schedulingGates": None}}, "default")
     assert await cluster.placed("gated") == ["n1"]
+
+
+class Undecided(PreEnqueue):
+    """Raises on every pod."""
+
+    name = "Undecided"
+
+    def pre_enqueue(self, pod: PodInfo, /) -> Verdict:
+        raise RuntimeError(pod.name)
+
+
+@simulate()
+async def test_a_preenqueue_plugin_that_raises_keeps_nobody_out(sim: Sim) -> None:
+    registry = registry_with(Undecided)
+    cluster = await running(sim, node("n1"), pod("a"), profile=with_plugin("Undecided"), registry=registry)
+    assert await cluster.placed("a") == ["n1"]
+
+
+@simulate()
+async def test_a_pod_that_must_be_near_another_goes_when_that_one_has_a_node(sim: Sim) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster = await running(sim, node("n1"), node("n2"), pod("web", spec={"affinity": near}))
+    await sim.until(lambda: cluster.recorder.of("web"))
+    await asyncio.sleep(20)
+    db = pod("db", spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}})
+    db["metadata"]["labels"] = {"app": "db"}
+    await cluster.create(db)
+    await sim.until(lambda: cluster.at("web") == "n2", within=5)
+
+
+@simulate()
+async def test_a_namespaces_labels_decide_whose_pods_affinity_means(sim: Sim) -> None:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {},
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster = await running(sim, node("n1"), node("n2"), pod("x", on="n1"))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"team": "a"}}}
+    await cluster.api.client("author").create(Namespace, namespace)
+    await sim.until(lambda: len(cluster.namespaces))
+    await cluster.create(pod("shy", spec={"affinity": apart}))
+    assert await cluster.placed("shy") == ["n2"]
 
 
 @simulate()

@@ -33,7 +33,7 @@ async def test_setting_the_same_profile_again_changes_nothing(sim: Sim) -> None:
 @simulate()
 async def test_a_bad_profile_raises_and_leaves_the_old_one_in_force(sim: Sim) -> None:
     cluster = await running(sim, node("n1"))
-    with pytest.raises(UnknownPlugin, match="unknown plugin 'Nope'; known: DefaultBinder, NodeAffinity,"):
+    with pytest.raises(UnknownPlugin, match="unknown plugin 'Nope'; known: DefaultBinder, ImageLocality,"):
         cluster.scheduler.set_profile("policy", with_plugin("Nope"))
     with pytest.raises(InvalidPluginArgs, match="plugin NodeLabelPriority: label: Field required"):
         cluster.scheduler.set_profile("policy", with_plugin("NodeLabelPriority"))

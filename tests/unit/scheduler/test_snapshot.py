@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from konverge.scheduler.hostports import HostPort
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 from tests.unit.scheduler.clusters import node, pod, snapshot_of
@@ -27,6 +28,17 @@ def counted(snapshot: Snapshot) -> dict[str, Any]:
     for resource in RESOURCES:
         columns[f"allocatable {resource}"] = snapshot.allocatable(resource, rows).tolist()
         columns[f"requested {resource}"] = snapshot.requested(resource, rows).tolist()
+    holders = snapshot.ports.conflicting(HostPort("TCP", 80, "0.0.0.0"))
+    columns["port 80 is taken"] = [row in holders for row in rows.tolist()]
+    image = snapshot.images.get("app:1")
+    columns["image is held"] = [image is not None and row in image.rows for row in rows.tolist()]
+    columns["pods by app"] = [
+        sorted((group.labels.get("app", ""), group.rows[row]) for group in snapshot.groups if group.rows[row])
+        for row in rows.tolist()
+    ]
+    columns["pods with affinity"] = [
+        sum(group.rows[row] for group in snapshot.groups.with_affinity()) for row in rows.tolist()
+    ]
     names = [each.name for each in snapshot.nodes(rows)]
     return {name: {key: values[i] for key, values in columns.items()} for i, name in enumerate(names)}
 
@@ -49,12 +61,15 @@ class Histories(RuleBasedStateMachine):
     names = st.sampled_from([f"n{i}" for i in range(4)])
     uids = st.sampled_from([f"p{i}" for i in range(6)])
     cpus = st.sampled_from([None, "1", "250m", "50E"])
+    apps = st.sampled_from(["web", "db"])
+    ports = st.sampled_from([0, 80])
     gpus = st.sampled_from([{}, {"example_com__gpu": 2}])
 
     @rule(name=names, cpu=st.sampled_from(["1", "4"]), x=st.sampled_from(["", "a"]), cordon=st.booleans(), gpu=gpus)
     def node_is_set(self, name: str, cpu: str, x: str, cordon: bool, gpu: Any) -> None:
         taints = ["k=v:NoSchedule"] if cordon else []
         self.nodes[name] = node(name, cpu=cpu, labels={"x": x} if x else {}, taints=taints, unschedulable=cordon, **gpu)
+        self.nodes[name]["status"]["images"] = [{"names": ["app:1"], "sizeBytes": 7}] if cordon else []
         self.snapshot.set_node(self.nodes[name])
 
     @rule(name=names)
@@ -62,11 +77,19 @@ class Histories(RuleBasedStateMachine):
         self.nodes.pop(name, None)
         self.snapshot.remove_node(name)
 
-    @rule(uid=uids, name=names, cpu=cpus, gpu=gpus, assumed=st.booleans())
-    def pod_is_put(self, uid: str, name: str, cpu: str | None, gpu: Any, assumed: bool) -> None:
-        self.pods[uid] = pod(uid, cpu=cpu, on=name, **gpu)
+    @rule(uid=uids, name=names, cpu=cpus, gpu=gpus, app=apps, near=apps, port=ports, assumed=st.booleans())
+    def pod_is_put(
+        self, uid: str, name: str, cpu: str | None, gpu: Any, app: str, near: str, port: int, assumed: bool
+    ) -> None:
+        raw = pod(uid, cpu=cpu, **gpu)
+        raw["metadata"]["labels"] = {"app": app}
+        raw["spec"]["containers"][0]["ports"] = [{"hostPort": port}] if port else []
+        if near != app:
+            term = {"topologyKey": "x", "labelSelector": {"matchLabels": {"app": near}}}
+            raw["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        self.pods[uid] = {**raw, "spec": {**raw["spec"], "nodeName": name}}
         if assumed:
-            self.snapshot.assume(PodInfo(pod(uid, cpu=cpu, **gpu)), name)
+            self.snapshot.assume(PodInfo(raw), name)
         else:
             self.snapshot.place(PodInfo(self.pods[uid]))
         assert self.snapshot.is_assumed(uid) is assumed

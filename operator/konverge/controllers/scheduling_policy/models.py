@@ -50,6 +50,7 @@ class Plugins(Part):
     """Changes to the default plugins, by extension point, as in kube-scheduler's configuration."""
 
     multi_point: PluginSet | None = Field(default=None, description="All points that a plugin implements.")
+    pre_enqueue: PluginSet | None = Field(default=None, description="Keeps the pod out of the queue until it is ready.")
     pre_filter: PluginSet | None = Field(default=None, description="Looks at the pod once, before any node.")
     filter: PluginSet | None = Field(default=None, description="Says whether the pod fits a node.")
     pre_score: PluginSet | None = Field(default=None, description="Looks at the pod once, before nodes are ranked.")

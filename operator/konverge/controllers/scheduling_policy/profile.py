@@ -20,6 +20,7 @@ def profile_config(spec: SchedulingPolicySpec) -> ProfileConfig:
     chosen = profile.plugins
     by_point = {
         Point.MULTI_POINT: chosen.multi_point,
+        Point.PRE_ENQUEUE: chosen.pre_enqueue,
         Point.PRE_FILTER: chosen.pre_filter,
         Point.FILTER: chosen.filter,
         Point.PRE_SCORE: chosen.pre_score,

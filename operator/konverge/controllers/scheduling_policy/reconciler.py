@@ -20,7 +20,7 @@ from konverge.errors import SchedulingError, Terminal, UnknownPlugin
 from konverge.model.conditions import State, Verdict
 from konverge.model.meta import Key
 from konverge.model.rbac import Access
-from konverge.model.resource import Node, Pod
+from konverge.model.resource import Namespace, Node, Pod
 from konverge.ports import Clock
 from konverge.runtime.context import Context
 from konverge.runtime.reconciler import Reconciler
@@ -38,6 +38,7 @@ MAX_REASON_TEXT: Final = 1024
 
 
 _SCHEDULING: Final = (
+    Access(Namespace, ("get", "list", "watch")),
     Access(Node, ("get", "list", "watch")),
     Access(Pod, ("get", "list", "watch")),
     Access(Pod, ("create",), "binding"),

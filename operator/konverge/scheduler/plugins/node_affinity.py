@@ -38,24 +38,27 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
-class _Required:
-    """`labels` and, unless None, any of `terms`."""
+class Required:
+    """What a pod requires of its node's labels: `labels` and, unless None, any of `terms`."""
 
     labels: Mapping[str, str]
     terms: tuple[Term, ...] | None
 
     @classmethod
-    def of(cls, pod: PodInfo) -> "_Required":
+    def of(cls, pod: PodInfo) -> "Required":
+        """Read it off the pod."""
         required = pod.node_affinity.get(_REQUIRED)
         terms = None if required is None else parse_terms(required.get("nodeSelectorTerms") or ())
         return cls(pod.node_selector, terms)
 
     def matches(self, node: NodeInfo) -> bool:
+        """Whether the node is one that the pod may go to."""
         if any(node.labels.get(key) != value for key, value in self.labels.items()):
             return False
         return self.terms is None or any(term.matches(node) for term in self.terms)
 
     def matches_rows(self, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+        """The same for many nodes."""
         result = np.ones(len(rows), dtype=np.bool_)
         for key, wanted in self.labels.items():
             result &= snapshot.label(key).judge_bool(rows, partial(eq, wanted))
@@ -99,7 +102,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod that asks for nothing; narrow the search where the terms name nodes."""
-        required = _Required.of(pod)
+        required = Required.of(pod)
         if not required.labels and required.terms is None:
             return PreFilterResult(SKIP)
         state.write(required)
@@ -110,11 +113,11 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable where nodeSelector or affinity do not match."""
-        return SUCCESS if (state.read(_Required) or _Required.of(pod)).matches(node) else unresolvable(NO_MATCH)
+        return SUCCESS if (state.read(Required) or Required.of(pod)).matches(node) else unresolvable(NO_MATCH)
 
     def filter_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
         """The same over the label columns."""
-        mismatch = ~(state.read(_Required) or _Required.of(pod)).matches_rows(snapshot, rows)
+        mismatch = ~(state.read(Required) or Required.of(pod)).matches_rows(snapshot, rows)
         return BatchVerdict({NO_MATCH: mismatch}, mismatch) if mismatch.any() else ALL_PASS
 
     def pre_score(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, _rows: IntArray, /) -> Verdict:

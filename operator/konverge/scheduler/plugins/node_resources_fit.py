@@ -4,10 +4,11 @@ Filter and score read integers only; the arithmetic is kube-scheduler's, divisio
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import ClassVar, Final, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from konverge.scheduler.columns import BoolArray, IntArray
 from konverge.scheduler.events import ClusterEvent
@@ -30,6 +31,9 @@ from konverge.scheduler.snapshot import Snapshot
 
 TOO_MANY_PODS: Final = "Too many pods"
 
+_SHAPE_UNIT: Final = MAX_SCORE // 10
+"""A shape's scores go to 10."""
+
 _SAFE: Final = (2**63 - 1) // MAX_SCORE
 """Above this, multiplying by a score leaves int64."""
 
@@ -41,10 +45,48 @@ class ResourceWeight(PluginArgs):
     weight: int = Field(default=1, ge=1, le=100)
 
 
-class ScoringStrategy(PluginArgs):
-    """How nodes are ranked: the emptiest first, or the fullest."""
+class ShapePoint(PluginArgs):
+    """A point of the line from utilization, in percent, to score, 0-10."""
 
-    type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
+    utilization: int = Field(ge=0, le=100)
+    score: int = Field(ge=0, le=10)
+
+
+class RatioShape(PluginArgs):
+    """The line that RequestedToCapacityRatio scores by: straight between its points, level beyond them."""
+
+    shape: tuple[ShapePoint, ...] = Field(min_length=1)
+
+    @field_validator("shape")
+    @classmethod
+    def _rises(cls, shape: tuple[ShapePoint, ...]) -> tuple[ShapePoint, ...]:
+        if any(left.utilization >= right.utilization for left, right in pairwise(shape)):
+            raise ValueError("utilization must rise from point to point")
+        return shape
+
+    def scores(self) -> list[int]:
+        """The score, 0-100, of each utilization from 0 to 100 %."""
+        return [self._score(percent) for percent in range(101)]
+
+    def _score(self, percent: int) -> int:
+        first = self.shape[0]
+        if percent <= first.utilization:
+            return first.score * _SHAPE_UNIT
+        for left, right in pairwise(self.shape):
+            if percent <= right.utilization:
+                rise = (right.score - left.score) * _SHAPE_UNIT * (percent - left.utilization)
+                # Truncated toward zero, also where the line falls.
+                step = abs(rise) // (right.utilization - left.utilization)
+                return left.score * _SHAPE_UNIT + (step if rise >= 0 else -step)
+        return self.shape[-1].score * _SHAPE_UNIT
+
+
+class ScoringStrategy(PluginArgs):
+    """How nodes are ranked: the emptiest first, the fullest, or by a line from utilization to score."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    requested_to_capacity_ratio: RatioShape | None = None
+    """For RequestedToCapacityRatio, and only for it."""
     resources: tuple[ResourceWeight, ...] = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
 
     @field_validator("resources")
@@ -55,6 +97,14 @@ class ScoringStrategy(PluginArgs):
         if len({resource.name for resource in resources}) < len(resources):
             raise ValueError("names a resource more than once")
         return resources
+
+    @model_validator(mode="after")
+    def _has_its_shape(self) -> "ScoringStrategy":
+        if (self.type == "RequestedToCapacityRatio") != (self.requested_to_capacity_ratio is not None):
+            raise ValueError(
+                "requestedToCapacityRatio.shape goes with the type RequestedToCapacityRatio, and only with it"
+            )
+        return self
 
 
 class FitArgs(PluginArgs):
@@ -81,6 +131,8 @@ class NodeResourcesFit(Filter, Score):
         self._ignored, self._ignored_groups = args.ignored_resources, args.ignored_resource_groups
         self._weights = {resource.name: resource.weight for resource in args.scoring_strategy.resources}
         self._most = args.scoring_strategy.type == "MostAllocated"
+        ratio = args.scoring_strategy.requested_to_capacity_ratio
+        self._shape = np.array(ratio.scores(), dtype=np.int64) if ratio else None
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """`Too many pods`, and `Insufficient NAME` for each resource that falls short."""
@@ -112,7 +164,7 @@ class NodeResourcesFit(Filter, Score):
         return BatchVerdict(reasons, final)
 
     def score(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
-        """The weighted mean of what is free (or used) of each resource, in percent."""
+        """The weighted mean of what is free (or used, or what the line says of it) of each resource, in percent."""
         total = weights = 0
         for name, weight in self._weights.items():
             wanted, capacity = _scored(pod, name), node.allocatable.get(name, 0)
@@ -120,9 +172,15 @@ class NodeResourcesFit(Filter, Score):
                 continue
             used = {CPU: node.scored_cpu, MEMORY: node.scored_memory}.get(name, node.requested.get(name, 0)) + wanted
             part = min(used, capacity)
-            total += weight * ((part if self._most else capacity - part) * MAX_SCORE // capacity)
-            weights += weight
-        return total // weights if weights else 0
+            if self._shape is None:
+                total += weight * ((part if self._most else capacity - part) * MAX_SCORE // capacity)
+                weights += weight
+            elif score := int(self._shape[part * MAX_SCORE // capacity]):
+                total += weight * score
+                weights += weight
+        if not weights:
+            return 0
+        return total // weights if self._shape is None else (2 * total + weights) // (2 * weights)
 
     def score_batch(self, _state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> IntArray:
         """The same over the columns."""
@@ -133,9 +191,17 @@ class NodeResourcesFit(Filter, Score):
                 continue
             capacity = snapshot.allocatable(name, rows)
             part = np.minimum(_used(snapshot, name, rows) + wanted, capacity)
-            total += weight * _percent(part if self._most else capacity - part, capacity)
-            weights += weight * (capacity > 0)
-        return total // np.maximum(weights, 1)
+            if self._shape is None:
+                total += weight * _percent(part if self._most else capacity - part, capacity)
+                weights += weight * (capacity > 0)
+            else:
+                scores = np.where(capacity > 0, self._shape[_percent(part, capacity)], 0)
+                total += weight * scores
+                weights += weight * (scores > 0)
+        if self._shape is None:
+            return total // np.maximum(weights, 1)
+        rounded: IntArray = (2 * total + weights) // np.maximum(2 * weights, 1)
+        return rounded
 
     def _wanted(self, pod: PodInfo) -> Mapping[str, int]:
         amounts = pod.requests.amounts

@@ -33,11 +33,11 @@ class TaintToleration(Filter, Score):
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable when a taint that forbids scheduling is not tolerated."""
-        return unresolvable(UNTOLERATED) if _forbidden(pod, node.taints) else SUCCESS
+        return unresolvable(UNTOLERATED) if forbids(pod, node.taints) else SUCCESS
 
     def filter_batch(self, _state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
         """The same, judged once a distinct set of taints."""
-        forbidden = snapshot.taints.judge_bool(rows, lambda taints: _forbidden(pod, taints))
+        forbidden = snapshot.taints.judge_bool(rows, lambda taints: forbids(pod, taints))
         return BatchVerdict({UNTOLERATED: forbidden}, forbidden) if forbidden.any() else ALL_PASS
 
     def score(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
@@ -53,7 +53,8 @@ class TaintToleration(Filter, Score):
         return share_of_largest(scores, reverse=True)
 
 
-def _forbidden(pod: PodInfo, taints: Taints) -> bool:
+def forbids(pod: PodInfo, taints: Taints) -> bool:
+    """Whether one of a node's taints keeps the pod away."""
     return any(taint.effect in {NO_SCHEDULE, NO_EXECUTE} and not tolerated(taint, pod.tolerations) for taint in taints)
 
 

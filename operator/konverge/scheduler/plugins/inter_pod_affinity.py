@@ -1,0 +1,236 @@
+"""InterPodAffinity: pods that want to be near certain pods, or apart from them, and those that others want so.
+
+A rule counts both ways: a pod stays away from those that it keeps apart from, and from those that keep apart from it.
+Counts are kept by domain: the value of a node label.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from pydantic import Field
+
+from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.framework import (
+    MAX_SCORE,
+    SKIP,
+    SUCCESS,
+    BatchVerdict,
+    CycleState,
+    Filter,
+    Handle,
+    PluginArgs,
+    PreFilter,
+    PreFilterResult,
+    PreScore,
+    Score,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
+from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.podaffinity import AffinityTerm
+from konverge.scheduler.podgroups import PodGroup
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.snapshot import Snapshot
+
+NOT_NEAR: Final = "node(s) didn't match pod affinity rules"
+NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"
+NOT_WANTED: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+class InterPodAffinityArgs(PluginArgs):
+    """The arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: int = Field(default=1, ge=0, le=100)
+    """The score for each pod in a node's domains whose required affinity the pod meets."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Leave pods that prefer nothing themselves out of scoring."""
+
+
+class _Tally:
+    """Sums by domain, for several label keys."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._sums: dict[str, IntArray] = {}
+
+    def add(self, key: str, group: PodGroup, weight: int = 1) -> None:
+        """Add `weight` for each pod of the group, in the domain of its node; nodes without the label are in none."""
+        column = self._snapshot.label(key)
+        rows = np.fromiter(group.rows, np.int64, len(group.rows))
+        counts = np.fromiter(group.rows.values(), np.int64, len(group.rows))
+        size = len(column.values)
+        added = np.bincount(column.ids(rows), weights=counts, minlength=size).astype(np.int64) * weight
+        added[0] = 0
+        if added.any():
+            self._sums[key] = self._sums.get(key, np.zeros(size, dtype=np.int64)) + added
+
+    def __bool__(self) -> bool:
+        return bool(self._sums)
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The label keys that anything was added for."""
+        return self._sums.keys()
+
+    def of(self, key: str, node: NodeInfo) -> int:
+        """The sum in the node's domain."""
+        if key not in self._sums or key not in node.labels:
+            return 0
+        values = self._snapshot.label(key).values
+        return sum(int(self._sums[key][i]) for i in np.flatnonzero(self._sums[key]) if values[i] == node.labels[key])
+
+    def of_rows(self, key: str, rows: IntArray) -> IntArray:
+        """The same for many nodes."""
+        if key not in self._sums:
+            return np.zeros(len(rows), dtype=np.int64)
+        found: IntArray = self._sums[key][self._snapshot.label(key).ids(rows)]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """Pods by domain: those that the pod must be near, that it must not be near, and that keep apart from it."""
+
+    near: _Tally
+    apart: _Tally
+    unwelcoming: _Tally
+    first: bool
+    """Nobody is there to be near, and the pod would do itself: it may start the group anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    tally: _Tally
+
+
+class InterPodAffinity(PreFilter, Filter, PreScore, Score):
+    """See the module."""
+
+    name: ClassVar[str] = "InterPodAffinity"
+    Args = InterPodAffinityArgs
+    events = frozenset(
+        {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABEL, ClusterEvent.POD_GONE, ClusterEvent.POD_PLACED}
+    )
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._args = args
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
+        """Count pods by domain; skip a pod that requires nothing and that nobody keeps apart from."""
+        near, apart, unwelcoming = _Tally(snapshot), _Tally(snapshot), _Tally(snapshot)
+        own_namespace = snapshot.namespace_labels(pod.namespace)
+        for group in snapshot.groups.with_affinity():
+            for term in group.terms.apart:
+                if term.matches(pod.namespace, pod.labels, own_namespace):
+                    unwelcoming.add(term.key, group)
+        terms = pod.affinity_terms
+        if not (terms.near or terms.apart or unwelcoming):
+            return PreFilterResult(SKIP)
+        for group in snapshot.groups if terms.near or terms.apart else ():
+            namespace = snapshot.namespace_labels(group.namespace)
+            if terms.near and _matches_all(terms.near, group, namespace):
+                for term in terms.near:
+                    near.add(term.key, group)
+            for term in terms.apart:
+                if term.matches(group.namespace, group.labels, namespace):
+                    apart.add(term.key, group)
+        first = not near and _matches_all(terms.near, pod, own_namespace)
+        state.write(_Required(near, apart, unwelcoming, first))
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
+        """Unresolvable where those to be near are not; rejected where somebody is to be kept apart from."""
+        required = state.read(_Required)
+        if required is None:
+            return SUCCESS
+        terms = pod.affinity_terms
+        if any(term.key not in node.labels for term in terms.near):
+            return unresolvable(NOT_NEAR)
+        if not required.first and any(required.near.of(term.key, node) <= 0 for term in terms.near):
+            return unresolvable(NOT_NEAR)
+        if any(required.apart.of(term.key, node) > 0 for term in terms.apart):
+            return unschedulable(NOT_APART)
+        if any(required.unwelcoming.of(key, node) > 0 for key in required.unwelcoming.keys):
+            return unschedulable(NOT_WANTED)
+        return SUCCESS
+
+    def filter_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
+        """The same over the label columns."""
+        required = state.read(_Required)
+        none = np.zeros(len(rows), dtype=np.bool_)
+        if required is None:
+            return BatchVerdict({})
+        terms = pod.affinity_terms
+        not_near = none.copy()
+        for term in terms.near:
+            not_near |= snapshot.label(term.key).ids(rows) == 0
+            if not required.first:
+                not_near |= required.near.of_rows(term.key, rows) <= 0
+        not_apart = ~not_near & _any_positive(required.apart, (term.key for term in terms.apart), rows)
+        unwelcoming = required.unwelcoming
+        not_wanted = ~not_near & ~not_apart & _any_positive(unwelcoming, unwelcoming.keys, rows)
+        return BatchVerdict({NOT_NEAR: not_near, NOT_APART: not_apart, NOT_WANTED: not_wanted}, not_near)
+
+    def pre_score(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, _rows: IntArray, /) -> Verdict:
+        """Sum the weights by domain: of what the pod prefers, and of what pods there prefer or require; skip without any."""
+        preferred = pod.affinity_terms.preferred
+        if self._args.ignore_preferred_terms_of_existing_pods and not preferred:
+            return SKIP
+        tally = _Tally(snapshot)
+        for group in snapshot.groups if preferred else ():
+            namespace = snapshot.namespace_labels(group.namespace)
+            for each in preferred:
+                if each.term.matches(group.namespace, group.labels, namespace):
+                    tally.add(each.term.key, group, each.weight)
+        own_namespace = snapshot.namespace_labels(pod.namespace)
+        hard = self._args.hard_pod_affinity_weight
+        for group in snapshot.groups.with_affinity():
+            theirs = group.terms
+            for each in theirs.preferred:
+                if each.term.matches(pod.namespace, pod.labels, own_namespace):
+                    tally.add(each.term.key, group, each.weight)
+            for term in theirs.near if hard else ():
+                if term.matches(pod.namespace, pod.labels, own_namespace):
+                    tally.add(term.key, group, hard)
+        state.write(_Preferred(tally))
+        return SUCCESS if tally else SKIP
+
+    def score(self, state: CycleState, _pod: PodInfo, node: NodeInfo, /) -> int:
+        """The sum over the node's domains."""
+        preferred = state.read(_Preferred)
+        return sum(preferred.tally.of(key, node) for key in preferred.tally.keys) if preferred else 0
+
+    def score_batch(self, state: CycleState, _pod: PodInfo, _snapshot: Snapshot, rows: IntArray, /) -> IntArray:
+        """The same over the label columns."""
+        preferred = state.read(_Preferred)
+        scores = np.zeros(len(rows), dtype=np.int64)
+        if preferred:
+            for key in preferred.tally.keys:
+                scores += preferred.tally.of_rows(key, rows)
+        return scores
+
+    def normalize(self, _state: CycleState, _pod: PodInfo, scores: IntArray, /) -> IntArray:
+        """The lowest is 0 and the highest 100; all equal are 0."""
+        if not len(scores) or scores.min() == scores.max():
+            return np.zeros_like(scores)
+        low, high = int(scores.min()), int(scores.max())
+        shares: IntArray = (MAX_SCORE * ((scores - low).astype(np.float64) / float(high - low))).astype(np.int64)
+        return shares
+
+
+def _matches_all(
+    terms: tuple[AffinityTerm, ...], pods: PodGroup | PodInfo, namespace_labels: Mapping[str, str]
+) -> bool:
+    return bool(terms) and all(term.matches(pods.namespace, pods.labels, namespace_labels) for term in terms)
+
+
+def _any_positive(tally: _Tally, keys: Iterable[str], rows: IntArray) -> BoolArray:
+    result = np.zeros(len(rows), dtype=np.bool_)
+    for key in keys:
+        result |= tally.of_rows(key, rows) > 0
+    return result
