@@ -79,11 +79,13 @@ format: $(INSTALLED) ## format and fix
 crds: $(INSTALLED) ## write crds/, the RBAC rules and the webhooks from the models and the reconcilers
 	$(BIN)/konverge crds
 	$(BIN)/konverge rbac --operator-namespace konverge-system --output config/rbac/role.yaml
+	$(BIN)/konverge rbac --users --output config/rbac/user_roles.yaml
 	$(BIN)/konverge webhooks --output config/webhook/manifests.yaml
 
 crds-check: $(INSTALLED)
 	$(BIN)/konverge crds --check
 	$(BIN)/konverge rbac --operator-namespace konverge-system --output config/rbac/role.yaml --check
+	$(BIN)/konverge rbac --users --output config/rbac/user_roles.yaml --check
 	$(BIN)/konverge webhooks --output config/webhook/manifests.yaml --check
 
 kind-e2e: $(INSTALLED) ## the same e2e suite on kind; needs Docker and kind

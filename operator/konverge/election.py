@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from konverge.cache.advice import missing_rule
 from konverge.errors import AlreadyExists, ApiError, ConfigError, Conflict, ConnectionFailed, LeaseLost, NotFound
 from konverge.model.resource import Lease, Object
 from konverge.ports import Api, Clock, Random
@@ -163,7 +164,8 @@ class LeaderElector:
         except (Conflict, NotFound):
             return False  # somebody was faster: the next attempt reads what came of it
         except (ApiError, ConnectionFailed, TimeoutError) as error:
-            self._report(_text(error))
+            rule = missing_rule(error, Lease)
+            self._report(f"{_text(error)}. {rule}" if rule else _text(error))
             return False
         self._report("")
         self._held = held

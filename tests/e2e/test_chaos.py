@@ -21,8 +21,8 @@ from konverge.testing import LocalCluster
 from konverge.testing.processes import wait_for
 from tests.e2e.kubectl import Kubectl, install, until
 from tests.e2e.ledger import Ledger
+from tests.e2e.limited import Limited
 from tests.e2e.operator_process import OperatorProcess
-from tests.e2e.test_resilience import Limited
 
 MODULE: Final = str(Path(__file__).with_name("ledger.py"))
 NAMES: Final = tuple(f"book-{number}" for number in range(8))

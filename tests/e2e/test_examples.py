@@ -4,13 +4,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+from yaml import safe_load
+
 from konverge.testing import Cluster
 from tests.e2e.kubectl import Kubectl, until
+from tests.e2e.limited import allow, dismiss
 from tests.e2e.operator_process import OperatorProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WEB, DEPENDENTS = EXAMPLES / "web.py", EXAMPLES / "dependents.py"
+TENANT, MANIFESTS = EXAMPLES / "tenant.py", EXAMPLES / "manifests" / "tenant"
 TARGET, SITE = "webs.demo.dev/shop", "sites.demo.dev/home"
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What the Pod Security standard of that name wants of a container."""
 
 
 def install_crds(cluster: Cluster, example: Path, directory: Path, name: str) -> None:
@@ -79,3 +91,32 @@ def test_dependents_are_declared_in_under_sixty_lines(cluster: Cluster, kubectl:
         kubectl("delete", SITE)
         until(lambda: kubectl.get("deployment/home") is None, "the Deployment's collection")
         assert operator.alive
+
+
+def test_a_tenant_lives_on_the_rules_that_come_with_it(cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> None:
+    cluster.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "demo.dev_tenants.yaml"))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/tenants.demo.dev")
+    role = safe_load((MANIFESTS / "role.yaml").read_text())
+    limited = allow(kubectl, "tenants", role["rules"], tmp_path / "kubeconfig")
+    name = f"{kubectl.namespace}-tenant"
+    target = f"tenants.demo.dev/{name}"
+    metadata = {"name": name}
+    try:
+        with OperatorProcess(limited, tmp_path / "log", str(TENANT)) as operator:
+            kubectl.apply({"apiVersion": "demo.dev/v1", "kind": "Tenant", "metadata": metadata, "spec": {"pods": 3}})
+            kubectl.wait_ready(target)
+            inside = Kubectl(cluster, name)
+            assert inside.get("resourcequota/tenant")["spec"]["hard"]["pods"] == "3"
+
+            pod = {"name": "one", "image": "registry.k8s.io/pause:3.10", "securityContext": RESTRICTED}
+            pod["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+            spec = {"automountServiceAccountToken": False, "containers": [pod]}
+            inside.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": spec})
+            until(lambda: kubectl.get(target)["status"]["pods"] == 1, "the pod in the status")
+
+            kubectl("delete", target)
+            until(lambda: kubectl.get(f"namespace/{name}") is None, "the namespace's end")
+            assert "forbidden" not in operator.log.read_text().lower()
+    finally:
+        dismiss(kubectl, "tenants")
+        kubectl("delete", target, "--ignore-not-found", "--wait=false")

@@ -1,6 +1,5 @@
 """Things are killed: the operator in the middle of its work, the leader of two replicas, the API server under them."""
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from konverge.model.rbac import rule_text
 from konverge.testing import Cluster, LocalCluster
 from tests.e2e.kubectl import WITHIN, Kubectl, until
+from tests.e2e.limited import Limited, allow, dismiss, generated, less
 from tests.e2e.operator_process import OperatorProcess
 
 DATABASES = "databases.data.konverge.dev"
@@ -150,18 +151,33 @@ def test_a_missing_permission_is_named_with_the_rule_to_add(
     assert 'verbs: ["get", "list", "watch"]' in said
 
 
-class Limited:
-    """The same cluster through another kubeconfig: a token instead of the administrator's certificate."""
-
-    def __init__(self, cluster: Cluster, path: Path, token: str) -> None:
-        config = json.loads(cluster.kubectl("config", "view", "--raw", "--flatten", "--minify", "--output=json"))
-        config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
-        path.write_text(json.dumps(config))
-        self._path = path
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self._path
+@pytest.mark.parametrize(
+    ("group", "resource", "verb"),
+    [
+        ("apps", "statefulsets", "patch"),
+        ("data.konverge.dev", "databases/status", "patch"),
+        ("data.konverge.dev", "databases", "patch"),
+        ("events.k8s.io", "events", "create"),
+    ],
+)
+def test_with_one_rule_less_the_error_names_the_line_to_add(
+    kubectl: Kubectl, tmp_path: Path, group: str, resource: str, verb: str
+) -> None:
+    """In the log always; on the object as an event, and in its status, where these can be written."""
+    [role] = [each for each in generated("--no-leader-election") if each["kind"] == "ClusterRole"]
+    limited = allow(kubectl, "operator", less(role["rules"], group, resource, verb), tmp_path / "kubeconfig")
+    rule = rule_text(group, resource, [verb])
+    target = f"{DATABASES}/orders"
+    try:
+        with OperatorProcess(limited, tmp_path / "log") as operator:
+            kubectl.apply(database("orders"))
+            until(lambda: rule in operator.log.read_text(), "the rule in the log")
+            if group == "apps":
+                until(lambda: rule in kubectl.condition(target, "Ready").get("message", ""), "the rule in the status")
+            if resource != "events":
+                until(lambda: any(rule in e["note"] for e in kubectl.list("events.events.k8s.io")), "the event")
+    finally:
+        dismiss(kubectl, "operator")
 
 
 def test_nothing_is_left_open(cluster: Cluster, crds: None, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Testing operators against a real API server and against simulated trouble.
 
-The names of the local cluster are imported when they are first used: the pytest plugin lives in this package, and every
+The names are imported when they are first used: the pytest plugin lives in this package, and every
 pytest run imports it.
 """
 
@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from konverge.testing.access import Cluster, ExistingCluster
     from konverge.testing.cluster import LocalCluster
+    from konverge.testing.harness import SimulatedOperator
+    from konverge.testing.operator_process import OperatorProcess
 
-__all__ = ["Cluster", "ExistingCluster", "LocalCluster"]
+__all__ = ["Cluster", "ExistingCluster", "LocalCluster", "OperatorProcess", "SimulatedOperator"]
 
-_HOMES = {"Cluster": "access", "ExistingCluster": "access", "LocalCluster": "cluster"}
+_HOMES = {
+    "Cluster": "access",
+    "ExistingCluster": "access",
+    "LocalCluster": "cluster",
+    "OperatorProcess": "operator_process",
+    "SimulatedOperator": "harness",
+}
 
 
 def __getattr__(name: str) -> Any:
