@@ -1,4 +1,4 @@
-"""The one place where the parts are wired together: settings and reconcilers in, a running operator and its exit code out."""
+"""The wiring: settings and reconcilers in, a running operator and its exit code out."""
 
 import asyncio
 import logging
@@ -6,11 +6,12 @@ import random
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from konverge import __version__
+from konverge.app.settings import Settings, report_changes
 from konverge.cache.informer import Caches
 from konverge.election import LeaderElector, default_identity
 from konverge.errors import ConfigError
@@ -21,7 +22,7 @@ from konverge.host.certificates import ReloadingCertificate
 from konverge.host.debugging import debug_site
 from konverge.host.endpoints import Site
 from konverge.host.login import ConnectionSettings
-from konverge.host.logs import LogOptions, configure_logging
+from konverge.host.logs import configure_logging
 from konverge.host.modules import LoadedModules
 from konverge.host.process import HostOptions, serve
 from konverge.host.watching import FileWatch
@@ -37,8 +38,8 @@ from konverge.runtime.controller import Controller
 from konverge.runtime.debug import Inspector
 from konverge.runtime.events import EventRecorder
 from konverge.runtime.history import History
-from konverge.runtime.limits import AdjustableLimiter, RetryLimits
-from konverge.runtime.manager import SHUTDOWN_BUDGET, SYNC_TIMEOUT, Manager, Runnable
+from konverge.runtime.limits import AdjustableLimiter
+from konverge.runtime.manager import Manager, Runnable
 from konverge.runtime.metrics import Metrics
 from konverge.runtime.reconciler import Reconciler
 from konverge.runtime.tracing import tracer
@@ -49,39 +50,9 @@ if TYPE_CHECKING:  # numpy is some 15 MB and a sixth of the start: loaded where 
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_LEASE: Final = "konverge-leader"
 FIELD_MANAGER: Final = "konverge"
 
 ReconcilerClass = type[Reconciler[Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to run. `namespaces` empty means the whole cluster; addresses are `host:port`, `:port`, or `0` for off.
-
-    `sync_timeout` and `shutdown_budget` are in seconds. `workers` None leaves each reconciler its own number.
-    """
-
-    kubeconfig: str | None = None
-    context: str | None = None
-    namespaces: tuple[str, ...] = ()
-    leader_elect: bool = False
-    lease_name: str = DEFAULT_LEASE
-    lease_namespace: str = ""
-    metrics_address: str = "127.0.0.1:8080"
-    metrics_cert_dir: Path | None = None
-    probe_address: str = "127.0.0.1:8081"
-    debug_address: str = "0"
-    debug_token_file: Path | None = None
-    webhook_address: str = "0"
-    webhook_cert_dir: Path | None = None
-    conversion_address: str = "0"
-    conversion_cert_dir: Path | None = None
-    sync_timeout: float = SYNC_TIMEOUT
-    shutdown_budget: float = SHUTDOWN_BUDGET
-    workers: int | None = None
-    retries: RetryLimits = field(default_factory=RetryLimits)
-    logs: LogOptions = field(default_factory=LogOptions)
 
 
 class App:
@@ -205,7 +176,7 @@ class App:
             return
         for limiter in self._limiters:
             limiter.adjust(now.retries)
-        _report(self._settings, new)
+        report_changes(self._settings, new)
         self._settings = now
 
     async def _assemble(self) -> "_Running":
@@ -369,32 +340,6 @@ def _schedules(kind: ReconcilerClass) -> "TypeGuard[type[SchedulingPolicyReconci
     """Whether `kind` is the reconciler of SchedulingPolicies, which comes with a scheduler. Loads neither."""
     module = sys.modules.get("konverge.controllers.scheduling_policy")
     return module is not None and issubclass(kind, module.SchedulingPolicyReconciler)
-
-
-def _report(before: Settings, new: Settings) -> None:
-    """Say, in the names of the flags, what a running operator has taken over, and what it cannot."""
-    old, values = _flags(before), _flags(new)
-    changed = [name for name, value in values.items() if old[name] != value]
-    if not changed:
-        logger.info("the configuration has not changed")
-    for name in changed:
-        if name.startswith(("log-", "retry-")):
-            logger.info("configuration: %s is now %s", name, values[name])
-        else:
-            logger.warning("configuration: %s has changed; that needs a restart", name)
-
-
-def _flags(settings: Settings) -> dict[str, Any]:
-    """The settings by the names of their flags."""
-    flags: dict[str, Any] = {}
-    for each in fields(settings):
-        value = getattr(settings, each.name)
-        prefix = {"logs": "log-", "retries": "retry-"}.get(each.name)
-        inner = (
-            {each.name: value} if prefix is None else {part.name: getattr(value, part.name) for part in fields(value)}
-        )
-        flags.update({f"{prefix or ''}{name}".replace("_", "-"): part for name, part in inner.items()})
-    return flags
 
 
 def _refuse_twice(reconcilers: Sequence[ReconcilerClass]) -> None:
