@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from konverge.errors import ClusterError
 from konverge.testing import Cluster
 from konverge.testing.loopback import free_ports
 from tests.e2e.kubectl import Kubectl, until
@@ -36,10 +37,23 @@ def talkative(
 
 def everything(kubectl: Kubectl) -> Iterator[tuple[str, str]]:
     """What every object of the cluster says; of a Secret its metadata alone."""
-    kinds = kubectl("api-resources", "--verbs=list", "--output=name").split()
-    for obj in json.loads(kubectl("get", ",".join(kinds), "--all-namespaces", "--output=json"))["items"]:
+    for obj in listed(kubectl):
         shown: Any = obj["metadata"] if obj["kind"] == "Secret" else obj
         yield f"{obj['kind']} {obj['metadata']['name']}", json.dumps(shown)
+
+
+def listed(kubectl: Kubectl) -> list[Any]:
+    """All objects of all kinds; a CRD of another test that goes in between is asked for once more, without it."""
+    for attempt in range(5):
+        kinds = kubectl("api-resources", "--verbs=list", "--output=name").split()
+        try:
+            items: list[Any] = json.loads(kubectl("get", ",".join(kinds), "--all-namespaces", "--output=json"))["items"]
+        except ClusterError as error:
+            if attempt == 4 or not any(word in str(error) for word in ("doesn't have a resource type", "NotFound")):
+                raise
+        else:
+            return items
+    raise AssertionError("unreachable")
 
 
 def shown_by(debug_address: str, path: str) -> str:
