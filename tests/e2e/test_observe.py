@@ -71,7 +71,7 @@ def test_top_shows_controllers_and_caches(konverge: Konverge, kubectl: Kubectl) 
     heading, *rows = controllers.splitlines()
     assert heading.split()[:5] == ["CONTROLLER", "READY", "DELAYED", "ACTIVE", "OLDEST"]
     row = next(row.split() for row in rows if row.startswith("database "))
-    assert re.fullmatch(r"\d+/16", row[3])
+    assert re.fullmatch(r"\d+/32", row[3])
     assert re.fullmatch(r"[\d.]+m?s", row[-1])
     cached = next(row.split() for row in caches.splitlines() if row.startswith("databases.data"))
     assert cached[1] == "(all)"
@@ -81,7 +81,7 @@ def test_top_shows_controllers_and_caches(konverge: Konverge, kubectl: Kubectl) 
 
 def test_queue_counts_what_is_under_way(konverge: Konverge) -> None:
     out = konverge("queue")
-    assert "database: 0 of 16 workers busy, " in out
+    assert "database: 0 of 32 workers busy, " in out
     assert "schedulingpolicy: " in out
     assert "schedulingpolicy" not in konverge("queue", "Database")
     unknown = konverge.run("queue", "cron")

@@ -83,6 +83,7 @@ class Transport:
         await self.credentials.close()
         self._pool.close()
         await self._session.close()
+        await asyncio.sleep(0)  # the loop closes the sockets of what was aborted
 
     async def exchange(
         self, method: str, target: str, body: bytes | None = None, content_type: str = JSON, *, accept: str = ""
@@ -143,7 +144,7 @@ class Transport:
         try:
             return await self._read(response)
         finally:
-            response.close()
+            _end(response)
 
     @asynccontextmanager
     async def _opened(self, target: str, own: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -152,13 +153,13 @@ class Transport:
         response = await self._send("GET", target, None, await self._headers_with(own), self._stream_timeout)
         try:
             if response.status == 401 and await self._renewed(seen):
-                response.close()
+                _end(response)
                 response = await self._send("GET", target, None, await self._headers_with(own), self._stream_timeout)
             if response.status >= 300:
                 raise self._refusal(await self._read(response), f"GET {target}")
             yield response
         finally:
-            response.close()
+            _end(response)
 
     async def _read(self, response: aiohttp.ClientResponse) -> Answer:
         """All of an answer that is no stream. Raises: ConnectionFailed."""
@@ -289,3 +290,12 @@ def _request(method: str, target: str, authority: str, headers: Mapping[str, str
 def _own_headers(content_type: str, accept: str) -> Mapping[str, str]:
     """The headers of one request beside those of all."""
     return {name: value for name, value in (("Content-Type", content_type), ("Accept", accept)) if value}
+
+
+def _end(response: aiohttp.ClientResponse) -> None:
+    """End an answer and its connection at once: a goodbye by TLS waits for the server, in a loop that may end before."""
+    connection = response.connection
+    transport = connection.transport if connection is not None else None
+    response.close()
+    if transport is not None:
+        transport.abort()
