@@ -4,15 +4,18 @@ Others' finalizers are never touched: adding is guarded by the resourceVersion, 
 what moved meanwhile is read again.
 """
 
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from konverge.errors import Conflict, Invalid, NotFound
+from konverge.errors import ApiError, Conflict, Invalid, NotFound
 from konverge.model import meta
 from konverge.model.custom import CustomResource
 from konverge.model.resource import Object
 from konverge.ports import PatchType, Reader, Writer
 
 ATTEMPTS: Final = 5
+
+Patch: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class Finalizer:
@@ -30,53 +33,58 @@ class Finalizer:
 
         Raises: Conflict when others kept writing; any other ApiError; ConnectionFailed.
         """
-        live = obj.raw
-        for attempt in range(1, ATTEMPTS + 1):
-            if meta.is_deleting(live):
+
+        def change(live: Object) -> Patch | None:
+            if meta.is_deleting(live) or self.on(live):
                 return None
-            if self.on(live):
-                return live
-            body = {
-                "metadata": {
-                    "resourceVersion": meta.resource_version(live),
-                    "finalizers": [*meta.finalizers_of(live), self.name],
-                }
-            }
-            try:
-                return await self._writer.patch(obj.resource, obj.name, body, obj.namespace or None)
-            except NotFound:
-                return None
-            except Conflict:
-                if attempt == ATTEMPTS:
-                    raise
-            reread = await self._reread(obj)
-            if reread is None:
-                return None
-            live = reread
-        raise AssertionError("unreachable")
+            finalizers = [*meta.finalizers_of(live), self.name]
+            return {"metadata": {"resourceVersion": meta.resource_version(live), "finalizers": finalizers}}
+
+        held = await self._settle(obj, change, PatchType.MERGE, moved=(Conflict,))
+        return None if held is None or meta.is_deleting(held) else held
 
     async def remove(self, obj: CustomResource[Any, Any]) -> Object | None:
         """Take it off; return the object as it is then, or None when it is gone.
 
         Raises: Invalid or Conflict when others kept writing; any other ApiError; ConnectionFailed.
         """
-        live = obj.raw
-        for attempt in range(1, ATTEMPTS + 1):
+
+        def change(live: Object) -> Patch | None:
             if not self.on(live):
-                return live
+                return None
             path = f"/metadata/finalizers/{meta.finalizers_of(live).index(self.name)}"
-            steps: list[dict[str, Any]] = [
+            return [
                 {"op": "test", "path": "/metadata/uid", "value": obj.uid},
                 {"op": "test", "path": path, "value": self.name},
                 {"op": "remove", "path": path},
             ]
+
+        return await self._settle(obj, change, PatchType.JSON, moved=(Conflict, Invalid))
+
+    async def _settle(
+        self,
+        obj: CustomResource[Any, Any],
+        change: Callable[[Object], Patch | None],
+        patch_type: PatchType,
+        *,
+        moved: tuple[type[ApiError], ...],
+    ) -> Object | None:
+        """Send what `change` asks for of the object, reread and again where an error of `moved` says that it moved.
+
+        Returns the object as it is when nothing is left to change, or None when it is gone.
+        """
+        live = obj.raw
+        for attempt in range(1, ATTEMPTS + 1):
+            patch = change(live)
+            if patch is None:
+                return live
             try:
                 return await self._writer.patch(
-                    obj.resource, obj.name, steps, obj.namespace or None, patch_type=PatchType.JSON
+                    obj.resource, obj.name, patch, obj.namespace or None, patch_type=patch_type
                 )
             except NotFound:
                 return None
-            except (Conflict, Invalid):
+            except moved:
                 if attempt == ATTEMPTS:
                     raise
             reread = await self._reread(obj)
