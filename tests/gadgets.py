@@ -113,6 +113,7 @@ class World:
     server: FakeApi | None = None
     api: FakeApi = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
+    workers: int | None = None
     blocked: list[str] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] = field(init=False)
@@ -130,7 +131,13 @@ class World:
         self.recorder = EventRecorder(self.api, self.sim.clock, component="test", instance="one")
         metrics = self.metrics.controller(self.resource.kind.lower(), workers=1)
         self.controller = Controller(
-            self.reconciler, api=self.api, caches=self.caches, recorder=self.recorder, metrics=metrics, **parts
+            self.reconciler,
+            api=self.api,
+            caches=self.caches,
+            recorder=self.recorder,
+            metrics=metrics,
+            workers=self.workers,
+            **parts,
         )
         self.manager = Manager(
             caches=self.caches,

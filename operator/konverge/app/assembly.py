@@ -183,7 +183,14 @@ class App:
         client = await self._connected()
         details = client.credentials()
         logger.info("konverge %s on %s", __version__, details.server)
-        caches = Caches(client, namespaces=self._settings.namespaces, clock=self._clock, random=self._random)
+        caches = Caches(
+            client,
+            namespaces=self._settings.namespaces,
+            clock=self._clock,
+            random=self._random,
+            resync=self._settings.resync,
+            watch_list=self._settings.watch_list,
+        )
         recorder = EventRecorder(client, self._clock, component=FIELD_MANAGER, instance=socket.gethostname())
         reconcilers, leader_only = self._instances(client, caches, recorder)
         controllers = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from konverge.cache.informer import RESYNC
 from konverge.host.logs import LogOptions
 from konverge.runtime.limits import RetryLimits
 from konverge.runtime.manager import SHUTDOWN_BUDGET, SYNC_TIMEOUT
@@ -21,7 +22,8 @@ DEFAULT_LEASE: Final = "konverge-leader"
 class Settings:
     """How to run. `namespaces` empty means the whole cluster; addresses are `host:port`, `:port`, or `0` for off.
 
-    `sync_timeout` and `shutdown_budget` are in seconds. `workers` None leaves each reconciler its own number.
+    `sync_timeout`, `shutdown_budget` and `resync` (0: never) are in seconds. `watch_list` takes the first list as the
+    beginning of a watch, where the server can do that. `workers` None leaves each reconciler its own number.
     """
 
     kubeconfig: str | None = None
@@ -42,6 +44,8 @@ class Settings:
     sync_timeout: float = SYNC_TIMEOUT
     shutdown_budget: float = SHUTDOWN_BUDGET
     workers: int | None = None
+    resync: float = RESYNC
+    watch_list: bool = True
     retries: RetryLimits = field(default_factory=RetryLimits)
     logs: LogOptions = field(default_factory=LogOptions)
 

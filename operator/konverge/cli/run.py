@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from konverge.app import DEFAULT_LEASE, App, Settings
+from konverge.cache.informer import RESYNC
 from konverge.cli.config import ConfiguredCommand
 from konverge.cli.discovery import BUILT_IN, reconcilers_in
 from konverge.host.logs import LogOptions
@@ -77,6 +78,19 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--sync-timeout", default=120.0, show_default=True, help="Seconds until every cache must have listed.")
 @click.option("--shutdown-budget", default=30.0, show_default=True, help="Seconds that running reconciles get to end.")
 @click.option("--workers", type=click.IntRange(min=1), help="Objects that each controller reconciles at once.")
+@click.option(
+    "--resync",
+    type=click.FloatRange(min=0),
+    default=RESYNC,
+    show_default=True,
+    help="Seconds after which every object is reconciled again though nothing changed, give or take a tenth; 0: never.",
+)
+@click.option(
+    "--watch-list/--no-watch-list",
+    default=True,
+    show_default=True,
+    help="Take the first list of each cache as the beginning of its watch, where the server can do that.",
+)
 @click.option(
     "--retry-min-delay", type=_POSITIVE, default=0.005, show_default=True, help="Seconds until the first retry."
 )

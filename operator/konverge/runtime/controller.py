@@ -36,8 +36,9 @@ from konverge.runtime.reconciler import Reconciler
 from konverge.runtime.sources import connect_mapped, connect_owned, connect_primary, follow
 from konverge.runtime.status import StatusWriter
 from konverge.runtime.tracing import NoTracer, Tracer
-from konverge.workqueue.queue import QueueShutDown, WorkQueue
+from konverge.workqueue.queue import QueueShutDown
 from konverge.workqueue.ratelimit import RateLimiter
+from konverge.workqueue.sharded import Queue, queue_of
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,15 @@ class Controller:
         self.reconciler, self.workers = reconciler, workers or reconciler.workers
         self._api, self._caches, self._recorder, self._clock, self._random = api, caches, recorder, clock, random
         self._metrics, self._tracer, self.history = metrics, tracer or NoTracer(), history
-        self.queue: WorkQueue[Key] = WorkQueue(self.name, clock=clock, observer=metrics, limiter=limiter)
+        kind = type(reconciler)
+        self.queue: Queue[Key] = queue_of(
+            self.name,
+            min(kind.shards, self.workers),
+            clock=clock,
+            shard_of=kind.shard_of,
+            observer=metrics,
+            limiter=limiter,
+        )
         metrics.watch(self.queue)
         self._cache = caches.cache(self.resource)
         self._applier = Applier(api, caches, self._wake_owner, field_manager=field_manager)

@@ -12,16 +12,16 @@ from prometheus_client.registry import Collector
 
 from konverge.cache.informer import Caches, Informer
 from konverge.runtime.events import EventRecorder
-from konverge.workqueue.queue import WorkQueue
+from konverge.workqueue.sharded import Queue
 
 
 class QueueGauges(Collector):
     """For how long the work of each queue has been under way."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, WorkQueue[Any]] = {}
+        self._queues: dict[str, Queue[Any]] = {}
 
-    def watch(self, name: str, queue: WorkQueue[Any]) -> None:
+    def watch(self, name: str, queue: Queue[Any]) -> None:
         """Read `queue` at each scrape."""
         self._queues[name] = queue
 

@@ -19,7 +19,7 @@ from prometheus_client.process_collector import ProcessCollector
 from konverge.cache.informer import Caches
 from konverge.runtime.events import EventRecorder
 from konverge.runtime.gauges import CacheGauges, QueueGauges
-from konverge.workqueue.queue import WorkQueue
+from konverge.workqueue.sharded import Queue
 
 RECONCILE_BUCKETS: Final = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
@@ -139,7 +139,7 @@ class Metrics:
         """The view of what serves webhooks."""
         return WebhookMetrics(self)
 
-    def watch_queue(self, name: str, queue: WorkQueue[Any]) -> None:
+    def watch_queue(self, name: str, queue: Queue[Any]) -> None:
         """Read from `queue`, at each scrape, for how long its work has been under way."""
         self._queues.watch(name, queue)
 
@@ -181,7 +181,7 @@ class ControllerMetrics:
         self._totals = {0: 0, -100: 0}
         self._gauges = {bucket: metrics.depth.labels(name, name, str(bucket)) for bucket in (0, -100)}
 
-    def watch(self, queue: WorkQueue[Any]) -> None:
+    def watch(self, queue: Queue[Any]) -> None:
         """The queue of this controller, for what is read at each scrape."""
         self._metrics.watch_queue(self._name, queue)
 

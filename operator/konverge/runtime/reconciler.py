@@ -5,7 +5,7 @@ class WebReconciler(Reconciler[Web], owns=[Deployment]):
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from konverge.errors import ModelError
@@ -20,6 +20,7 @@ from konverge.runtime.result import Result
 
 R = TypeVar("R", bound=CustomResource[Any, Any])
 Item = TypeVar("Item", bound=Hashable)
+ShardOf = Callable[[Key], str]
 
 DEFAULT_WORKERS = 32
 """Twice as many as 16 make a tenth more objects Ready a second, four times as many no more (bench/converge.py)."""
@@ -33,7 +34,9 @@ class Reconciler(ABC, Generic[R]):
     `watches`: kinds that wake objects through a mapping. `reads`: kinds read from the cache without waking anything.
     `indexes`: how objects of a kind that is read are found by value. `access`: what else it does on the API server, for
     `konverge rbac`. `predicate`: which changes of the object itself wake it. `workers` objects are reconciled at once;
-    one reconcile may take `timeout` seconds.
+    one reconcile may take `timeout` seconds. `shards` cuts the queue, with a share of the workers for each shard: objects
+    for whose key `shard_of` gives the same text (default: the whole key) share one, so that with the namespace no tenant
+    can hold up the others.
 
     Defining `finalize` turns the finalizer on: the object stays until `finalize` returns `Result.done()`.
     A generic subclass (`class Mirror(Reconciler[R])`) becomes concrete with a typed parameter (`class A(Mirror[Web])`).
@@ -49,6 +52,8 @@ class Reconciler(ABC, Generic[R]):
     access: ClassVar[tuple[Access, ...]] = ()
     workers: ClassVar[int] = DEFAULT_WORKERS
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
+    shards: ClassVar[int] = 1
+    shard_of: ClassVar[ShardOf] = staticmethod(str)
 
     def __init_subclass__(
         cls,
@@ -61,6 +66,8 @@ class Reconciler(ABC, Generic[R]):
         predicate: Predicate | None = None,
         workers: int | None = None,
         timeout: float | None = None,
+        shards: int | None = None,
+        shard_of: ShardOf | None = None,
     ) -> None:
         super().__init_subclass__()
         cls.resource_class = type_argument(cls, Reconciler)
@@ -80,6 +87,14 @@ class Reconciler(ABC, Generic[R]):
             if timeout <= 0:
                 raise ModelError(f"{cls.__name__}: timeout must be positive seconds, not {timeout}")
             cls.timeout = timeout
+        if shards is not None:
+            cls.shards = shards
+        if not 1 <= cls.shards <= cls.workers:
+            raise ModelError(
+                f"{cls.__name__}: shards must be from 1 to the number of workers ({cls.workers}), not {cls.shards}"
+            )
+        if shard_of is not None:
+            cls.shard_of = staticmethod(shard_of)
         if cls.resource_class is not None:
             cls.declared()  # what does not fit together is said here, not when the operator starts
 

@@ -160,6 +160,21 @@ class ShardedQueue(Generic[K]):
         return self._workers[number], not len(self._shards[number])
 
 
+def queue_of(
+    name: str,
+    shards: int,
+    *,
+    clock: Clock,
+    shard_of: Callable[[K], str] = str,
+    limiter: RateLimiter[K] | None = None,
+    observer: QueueObserver | None = None,
+) -> Queue[K]:
+    """A plain queue for one shard, else one in shards. Raises: ValueError as `ShardedQueue`."""
+    if shards == 1:
+        return WorkQueue(name, clock=clock, limiter=limiter, observer=observer)
+    return ShardedQueue(name, shards, clock=clock, shard_of=shard_of, limiter=limiter, observer=observer)
+
+
 class _OfAll:
     """The common observer as one shard sees it: depths are summed, the rest goes on as it is."""
 

@@ -54,11 +54,15 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
 
 
 def test_every_option_has_a_variable_and_a_key(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config.write_text("namespace: [a, b]\nleader-elect: true\ndebug-address: 0\nmetrics-cert-dir: /certs\nworkers: 3\n")
+    config.write_text(
+        "namespace: [a, b]\nleader-elect: true\ndebug-address: 0\nmetrics-cert-dir: /certs\nworkers: 3\n"
+        "resync: 60\nwatch-list: false\n"
+    )
     monkeypatch.setenv("KONVERGE_CONFIG", str(config))
     found = settings()
     assert (found.namespaces, found.leader_elect, found.debug_address) == (("a", "b"), True, "0")
     assert (found.metrics_cert_dir, found.workers) == (Path("/certs"), 3)
+    assert (found.resync, found.watch_list) == (60, False)
     monkeypatch.setenv("KONVERGE_NAMESPACES", "c d")
     monkeypatch.setenv("KONVERGE_LEADER_ELECT", "false")
     found = settings()

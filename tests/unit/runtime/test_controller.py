@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from konverge.errors import ApiError, RetryAfter, Terminal
-from konverge.model.meta import owner_reference
+from konverge.model.meta import Key, owner_reference
 from konverge.model.resource import ConfigMap, Event, ResourceType, Secret
 from konverge.runtime.context import Context
 from konverge.runtime.result import Result
@@ -564,3 +564,39 @@ async def test_an_ordinary_exception_is_no_panic(sim: Sim) -> None:
     await sim.until(lambda: world.condition().get("status") == "False")
     value = world.metrics.registry.get_sample_value
     assert value("controller_runtime_reconcile_panics_total", {"controller": "gadget"}) == 0
+
+
+def _first_letter(key: Key) -> str:
+    return key.name[0]
+
+
+class TenantReconciler(GadgetReconciler, workers=4, shards=2, shard_of=_first_letter):
+    """The objects of one letter share a half of the workers; `a` and `d` have different ones."""
+
+
+@simulate()
+async def test_with_shards_the_objects_of_one_tenant_do_not_hold_up_those_of_another(sim: Sim) -> None:
+    running: set[str] = set()
+
+    async def step(gadget: Any, ctx: Context) -> Result:
+        if gadget.name.startswith("a"):
+            running.add(gadget.name)
+            await sim.clock.sleep(25)
+        return await mirror(gadget, ctx)
+
+    world = World(sim, TenantReconciler(step)).start()
+    for number in range(8):
+        await world.create(f"a{number}")
+    await sim.until(lambda: len(running) == 2)
+    await world.create("d")
+    await sim.until(lambda: world.ready("d"), within=5)
+    assert len(running) == 2
+    await sim.until(lambda: all(world.ready(f"a{number}") for number in range(8)), within=200)
+
+
+@simulate()
+async def test_fewer_workers_than_shards_leave_no_shard_alone(sim: Sim) -> None:
+    world = World(sim, TenantReconciler(), workers=1).start()
+    for name in ("a", "b", "c"):
+        await world.create(name)
+    await sim.until(lambda: all(map(world.ready, ("a", "b", "c"))))

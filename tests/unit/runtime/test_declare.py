@@ -324,6 +324,9 @@ class TestClassLine:
             ({"indexes": [index(Secret, "x", notes_of)]}, "of Secret, which is not read; add Secret to `reads`"),
             ({"workers": 0}, "workers must be at least 1"),
             ({"timeout": -1}, "timeout must be positive"),
+            ({"shards": 0}, r"shards must be from 1 to the number of workers \(4\), not 0"),
+            ({"shards": 5}, r"shards must be from 1 to the number of workers \(4\), not 5"),
+            ({"shards": 3, "workers": 2}, r"shards must be from 1 to the number of workers \(2\), not 3"),
         ],
     )
     def test_what_does_not_fit_together_is_said_when_the_class_is_made(
