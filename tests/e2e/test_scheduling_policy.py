@@ -39,14 +39,17 @@ class Policy:
             }
         )
 
-    def pod(self, name: str, cpu: str = "100m") -> None:
+    def template(self, cpu: str = "100m", **spec: Any) -> dict[str, Any]:
         container = {"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": cpu}}}
+        return {"schedulerName": self.scheduler_name, "containers": [container], **spec}
+
+    def pod(self, name: str, cpu: str = "100m", labels: dict[str, str] | None = None, **spec: Any) -> None:
         self.kubectl.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "metadata": {"name": name},
-                "spec": {"schedulerName": self.scheduler_name, "containers": [container]},
+                "metadata": {"name": name, "labels": labels or {}},
+                "spec": self.template(cpu, **spec),
             }
         )
 
@@ -108,6 +111,32 @@ def test_an_edit_takes_effect_without_a_restart(policy: Policy) -> None:
     assert policy.zone_of("later") == "zone-c"
 
 
+def test_an_edit_of_the_weights_moves_where_the_next_pods_go(policy: Policy) -> None:
+    """The policy speaks for one zone and the pod itself for another: the weights decide."""
+
+    def weigh(labels: int, affinity: int) -> dict[str, Any]:
+        enabled = [
+            {"name": "NodeLabelPriority", "weight": labels},
+            {"name": "NodeAffinity", "weight": affinity},
+        ]
+        return prefer("zone-b") | {"plugins": {"score": {"enabled": enabled, "disabled": [{"name": "*"}]}}}
+
+    def place(name: str) -> str:
+        policy.pod(name, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}})
+        policy.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        return policy.zone_of(name)
+
+    expression = {"key": ZONE, "operator": "In", "values": ["zone-c"]}
+    wish = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+    policy.apply(weigh(labels=1, affinity=10))
+    policy.wait_ready()
+    assert [place("before-1"), place("before-2")] == ["zone-c", "zone-c"]
+
+    policy.apply(weigh(labels=10, affinity=1))
+    until(lambda: policy.status()["observedGeneration"] == 2, "the edit is taken over")
+    assert [place("after-1"), place("after-2")] == ["zone-b", "zone-b"]
+
+
 def test_a_wrong_plugin_name_is_told_with_the_known_ones(policy: Policy) -> None:
     policy.apply({"plugins": {"score": {"enabled": [{"name": "NodeLabelPriorty"}]}}})
     until(lambda: policy.reason("Accepted") == ("False", "UnknownPlugin"), "Accepted=False")
@@ -148,6 +177,54 @@ def test_suspended_its_pods_wait(policy: Policy) -> None:
     policy.kubectl("wait", "--for=condition=Ready", "pod/waits", "--timeout=60s")
 
 
+def test_suspended_with_hold_and_drain_its_pods_are_evicted_and_wait(policy: Policy) -> None:
+    policy.apply({})
+    policy.wait_ready()
+    labels = {"app": "web"}
+    policy.pod("alone")
+    policy.kubectl.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "web"},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": policy.template()},
+            },
+        }
+    )
+    until(lambda: policy.status().get("scheduled") == 3, "three pods in the status")
+    policy.kubectl.edit(policy.target, suspend=True, stopPolicy="HoldAndDrain")
+    until(
+        lambda: (policy.status().get("scheduled"), policy.status().get("pending")) == (1, 2), "two new pods that wait"
+    )
+
+    assert policy.reason("Active") == ("False", "Suspended")
+    waiting = [pod["metadata"]["name"] for pod in policy.kubectl.list("pods", "--selector=app=web")]
+    held = f"held by SchedulingPolicy {policy.name}, which is suspended"
+    until(lambda: held in policy.kubectl("events", f"--for=pod/{waiting[0]}"), "an event on a pod that waits")
+    policy.kubectl.edit(policy.target, suspend=False)
+    until(lambda: policy.status().get("scheduled") == 3, "all have a node again")
+
+
+def test_policies_share_a_scheduler_name_by_their_selectors(policy: Policy, rival: Policy) -> None:
+    policy.apply(prefer("zone-a"), podSelector={"matchLabels": {"tier": "back"}})
+    rival.apply(prefer("zone-b"), podSelector={"matchLabels": {"tier": "front"}})
+    for each in (policy, rival):
+        each.wait_ready()
+    policy.pod("back", labels={"tier": "back"})
+    policy.pod("front", labels={"tier": "front"})
+    policy.pod("neither")
+    policy.kubectl("wait", "--for=condition=Ready", "pod/back", "pod/front", "--timeout=60s")
+
+    assert (policy.zone_of("back"), policy.zone_of("front")) == ("zone-a", "zone-b")
+    until(lambda: [each.status().get("matched") for each in (policy, rival)] == [1, 1], "each counts its own")
+    told = f"no SchedulingPolicy matches this pod: its schedulerName {policy.scheduler_name} is that of"
+    until(lambda: told in policy.kubectl("events", "--for=pod/neither"), "an event on the pod that none matches")
+    rival.delete()
+
+
 def test_of_two_for_one_scheduler_name_the_higher_priority_holds_it(policy: Policy, rival: Policy) -> None:
     policy.apply(prefer("zone-a"))
     policy.wait_ready()
@@ -163,9 +240,9 @@ def test_of_two_for_one_scheduler_name_the_higher_priority_holds_it(policy: Poli
 
 
 def test_fields_that_are_not_honoured_are_refused_by_name(policy: Policy) -> None:
-    said = policy.kubectl.refusal(lambda: policy.apply({}, canaryPercent=10))
+    said = policy.kubectl.refusal(lambda: policy.apply({}, spot={"horizon": "15m"}))
 
-    assert re.search(r'unknown field "(spec\.)?canaryPercent"', said)
+    assert re.search(r'unknown field "(spec\.)?spot"', said)
 
 
 def test_the_default_schedulers_name_is_refused(policy: Policy) -> None:

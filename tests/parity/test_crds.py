@@ -14,6 +14,7 @@ from konverge.model.crd import ResourceClass, crd_of
 from konverge.model.custom import CustomResource, Spec, Status
 from konverge.testing import Cluster
 from tests.parity.conftest import CRDS, InstallCrd
+from tests.parity.odd import ODD
 from tests.parity.torture import Torture, TortureSpec, TortureStatus
 
 pytestmark = pytest.mark.e2e
@@ -255,19 +256,6 @@ class TestStatus:
         assert api.cluster.request("GET", f"{api.path}/{name}")["spec"]["replicas"] == 4
 
 
-ODD: list[Any] = [
-    None, "", "x", "Red", "1Gi", "1K", "1e3", "1e99", "-1", ".5", "1.", "1h30m", "90s", "2h2h", "2026-02-30", "2026-02-28",
-    "2026-02-28T23:59:59Z", "2026-02-28T23:59:59.123456789+05:30", "2026-02-28t23:59:59z", "s3://b", "é" * 10,
-    "2026-02-28T23:59:59+99:99", "2026-02-28T23:59:59x5Z", "2026-02-28T24:00:00Z", "2026-02-28T23:59:60Z",
-    "2026-02-28T23:59:59+24:00", "2026-02-28T23:59:59-23:59", "2026-02-28 23:59:59Z", "0000-01-01T00:00:00Z", "0000-01-01",
-    "0001-01-01T00:00:00Z", "0001-01-01", "9999-12-31", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00",
-    "00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000", "urn:uuid:00000000-0000-0000-0000-000000000000",
-    0, 1, 5, -1, 2**31, 10**30, 1e30, "1Gi\n", "\u0663", 1.0, 1.5, True, False, [], [None], [1, 2], ["a"], ["a", "b"],
-    {}, {"kind": "Disk"}, {"kind": "Disk", "size": 1, "url": 7}, {"kind": "Bucket", "url": "s3://b", "size": None},
-    {"kind": "Bucket", "url": "s3://b", "retries": 10}, {"name": "n"}, {"name": "n", "children": []}, {"size": "2Gi"},
-    {"size": None, "limits": None}, {"limits": {"cpu": "x"}}, {"known": "x"}, {"known": None, "more": 1}, {"a": "b"},
-    {"a": None}, [{"name": "n", "number": 1}], [{"name": "n", "number": 1, "protocol": None}], [{"name": "n"}],
-]  # fmt: skip
 FIELDS = sorted(crd_of(Torture)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"])
 
 

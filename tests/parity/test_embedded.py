@@ -49,6 +49,18 @@ def test_what_is_wrong_in_a_pod_template_is_told_where_it_is_used(cluster: Clust
         cluster.request("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments?fieldValidation=Strict", child)
 
 
+def test_a_secret_is_named_and_cannot_be_said(cluster: Cluster, jobs: str) -> None:
+    token = {"name": "of-mine", "key": "token.txt"}
+    kept = cluster.request("POST", f"{jobs}?fieldValidation=Strict", job("named", template=TEMPLATE, token=token))
+    assert kept["spec"]["token"] == token
+    for wrong in ({"name": "Of Mine", "key": "a"}, {"name": "of-mine", "key": "a/b"}, {"name": "of-mine"}, "s3cret"):
+        assert "spec.token" in refused(cluster, "POST", jobs, job("wrong", template=TEMPLATE, token=wrong))
+    with pytest.raises(BadRequest, match=r'unknown field "spec\.token\.value"'):
+        cluster.request(
+            "POST", f"{jobs}?fieldValidation=Strict", job("said", template=TEMPLATE, token={**token, "value": "s3cret"})
+        )
+
+
 def test_objects_are_selected_by_the_fields_that_are_declared(cluster: Cluster, jobs: str) -> None:
     for name, queue, urgent in (("one", "red", True), ("two", "blue", True), ("three", "red", False)):
         cluster.request("POST", jobs, job(name, template=TEMPLATE, queue=queue, urgent=urgent))

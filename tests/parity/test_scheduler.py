@@ -15,15 +15,14 @@ import pytest
 from konverge.scheduler import ProfileConfig, Registry
 from konverge.scheduler.cycle import Cycle
 from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.framework import Handle
 from konverge.scheduler.podinfo import PodInfo
-from konverge.scheduler.profile import compile_profile
+from konverge.scheduler.profile import Profile, compile_profile
 from konverge.scheduler.snapshot import Snapshot
 from konverge.testing import LocalCluster
 from konverge.testing.components import PARITY
-from konverge.testing.fake import FakeApi
 from konverge.testing.processes import wait_for
 from tests.parity.workloads import Workload
+from tests.unit.scheduler.storage import RESOURCES, Storage
 
 pytestmark = pytest.mark.e2e
 
@@ -31,7 +30,6 @@ NODES, PODS = 12, 60
 SEEDS = range(1, 1 + int(os.environ.get("KONVERGE_PARITY_SEEDS", "3")))
 """Each seed is a cluster and so many decisions; by hand, take more."""
 READY = "parity.example.dev/ready"
-_PROFILE = compile_profile(ProfileConfig(PARITY), Registry.default(), Handle(FakeApi()))
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +42,8 @@ def empty() -> Iterator[LocalCluster]:
 class Side:
     """The real cluster: nodes and pods on the API server, decisions by kube-scheduler."""
 
+    nodes = NODES
+
     def __init__(self, cluster: LocalCluster, seed: int) -> None:
         self.cluster, self.workload, self.seed = cluster, Workload(seed), seed
         self.namespace = cluster.create_namespace(f"seed-{seed}")
@@ -51,8 +51,10 @@ class Side:
 
     def furnish(self) -> None:
         """Make the nodes, and wait until kube-scheduler has seen them as they stay."""
-        for number in range(NODES):
+        for number in range(self.nodes):
             self.cluster.request("POST", "/api/v1/nodes", self.workload.node(f"s{self.seed}-n{number}"))
+        for service in self.workload.services():
+            self.cluster.request("POST", f"/api/v1/namespaces/{self.namespace}/services", service)
         assert wait_for(self._settled, 30)
         self.cluster.kubectl("label", "node", f"s{self.seed}-n0", f"{READY}=s{self.seed}")
         probe = self.workload.pod("probe", PARITY)
@@ -85,6 +87,14 @@ class Side:
             if raw["spec"].get("nodeName"):
                 snapshot.place(PodInfo(raw))
         return snapshot
+
+    def profile(self) -> Profile:
+        """The profile `parity` of a scheduler that starts now."""
+        held = Storage()
+        for kind, resource in RESOURCES.items():
+            for raw in self.cluster.request("GET", resource.path())["items"]:
+                held.show({**raw, "kind": kind})
+        return compile_profile(ProfileConfig(PARITY), Registry.default(), held.handle)
 
     def create(self, pod: dict[str, Any]) -> dict[str, Any]:
         created: dict[str, Any] = self.cluster.request("POST", self.path, pod)
@@ -140,9 +150,15 @@ def test_the_decisions_are_those_of_kube_scheduler(empty: LocalCluster, seed: in
 
 def judge(side: Side, name: str) -> str:
     """Let kube-scheduler decide on one more pod, and compare; what became of the pod."""
-    snapshot = side.snapshot()
-    created = side.create(side.workload.pod(name, PARITY))
-    ours = Cycle(snapshot, Random(0)).rank(_PROFILE, PodInfo(created))
+    return compare(side, side.workload.pod(name, PARITY))
+
+
+def compare(side: Side, pod: dict[str, Any]) -> str:
+    """The same of a given pod."""
+    name = pod["metadata"]["name"]
+    snapshot, profile = side.snapshot(), side.profile()
+    created = side.create(pod)
+    ours = Cycle(snapshot, Random(0)).rank(profile, PodInfo(created))
     theirs = side.decision(name)
     about = f"seed {side.seed}, pod {name}: {created['spec']}"
     if isinstance(ours, Diagnosis):

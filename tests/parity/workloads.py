@@ -66,6 +66,19 @@ class Workload:
 
     # Pods
 
+    def services(self) -> list[Json]:
+        """What spreads pods that say nothing of it themselves."""
+        selectors = {"web": {"app": "web"}, "front": {"tier": "front"}, "none": None}
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": name},
+                "spec": {"clusterIP": "None", "selector": selector},
+            }
+            for name, selector in selectors.items()
+        ]
+
     def pod(self, name: str, scheduler: str) -> Json:
         """A pod with a few wishes; often none of a kind."""
         self._free_ports = self.random.sample([8080, 8081], 2)

@@ -4,18 +4,26 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from konverge.app import App, Settings
+from konverge.app import App, Settings, assembly
+from konverge.cache.informer import Caches
+from konverge.controllers.scheduling_policy import SchedulingPolicyReconciler
 from konverge.errors import ConfigError
 from konverge.host.logs import LogOptions
 from konverge.host.modules import LoadedModules
 from konverge.model.meta import Key
+from konverge.model.resource import ReplicaSet, ReplicationController, ResourceType, StatefulSet
+from konverge.runtime.clock import SystemClock
 from konverge.runtime.context import Context
+from konverge.runtime.events import EventRecorder
 from konverge.runtime.limits import RetryLimits
 from konverge.runtime.reconciler import Reconciler
 from konverge.runtime.result import Result
+from konverge.scheduler.registry import Registry
+from konverge.testing.fake import FakeApi
 from tests.gadgets import GadgetReconciler
 from tests.unit.host.test_certificates import pair, write
 from tests.unit.model.versions import Site
@@ -129,3 +137,48 @@ def test_conversion_needs_a_certificate_and_something_to_convert(tmp_path: Path)
     settings = Settings(conversion_address=":9444", conversion_cert_dir=tmp_path)
     with pytest.raises(ConfigError, match="no resource of these modules has more than one version"):
         App(settings, [GadgetReconciler], LoadedModules()).run()
+
+
+def test_pods_of_others_are_left_alone_while_the_caches_have_not_listed(tmp_path: Path) -> None:
+    write(tmp_path, *pair("webhooks"))
+    settings = Settings(webhook_address="127.0.0.1:9443", webhook_cert_dir=tmp_path)
+    app = App(settings, [SchedulingPolicyReconciler], LoadedModules())
+    (hook,) = SchedulingPolicyReconciler.intercepts
+    asked = {
+        "uid": "u",
+        "operation": "CREATE",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "team",
+        "object": {"metadata": {"generateName": "web-"}, "spec": {"schedulerName": "default-scheduler"}},
+    }
+    answer = app._intercept(SchedulingPolicyReconciler, hook)
+    assert answer({"request": asked})["response"] == {"uid": "u", "allowed": True}
+
+
+def test_an_operator_for_some_namespaces_looks_at_nothing_of_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    App(Settings(), [SchedulingPolicyReconciler], LoadedModules())._webhooks([])
+    assert "assign/pods" in caplog.text
+    caplog.clear()
+    App(Settings(namespaces=("team",)), [SchedulingPolicyReconciler], LoadedModules())._webhooks([])
+    assert "assign/pods" not in caplog.text
+
+
+async def test_the_scheduler_has_a_cache_of_all_that_its_plugins_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(_client: object, _resources: object) -> frozenset[ResourceType]:
+        return frozenset()
+
+    monkeypatch.setattr(assembly, "served_of", nothing)
+    app, api, clock = App(Settings(), [SchedulingPolicyReconciler], LoadedModules()), FakeApi(), SystemClock()
+    caches = Caches(api, clock=clock, random=Random(0))
+    recorder = EventRecorder(api, clock, component="test", instance="test")
+    await app._scheduler(api, caches, recorder)  # type: ignore[arg-type] # it asks for no more than an Api
+    scopes = {informer.resource: informer.scope for informer in caches.informers}
+    assert Registry.default().reads <= scopes.keys()
+    assert {resource for resource, scope in scopes.items() if "spec.template" in scope.left_out} == {
+        ReplicaSet,
+        ReplicationController,
+        StatefulSet,
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-CASES = range(1, 26)
+CASES = range(1, 29)
 
 
 def replayed() -> Iterator[int]:

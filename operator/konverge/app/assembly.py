@@ -23,19 +23,22 @@ from konverge.host.debugging import debug_site
 from konverge.host.endpoints import Site
 from konverge.host.login import ConnectionSettings
 from konverge.host.logs import configure_logging
+from konverge.host.metrics_auth import metrics_guard
 from konverge.host.modules import LoadedModules
 from konverge.host.process import HostOptions, serve
 from konverge.host.watching import FileWatch
 from konverge.kube.auth import ConnectionDetails
 from konverge.kube.client import Client
 from konverge.kube.connect import connect
+from konverge.kube.discovery import served_of
 from konverge.kube.gate import WriteGate
+from konverge.model.intercept import Intercept, Operations
 from konverge.model.meta import Key
-from konverge.model.resource import Namespace, Node, Pod
+from konverge.model.resource import Namespace, Node, Object, Pod, ReplicaSet, ReplicationController, StatefulSet
 from konverge.model.review import hooks_of
 from konverge.runtime.clock import SystemClock
 from konverge.runtime.controller import Controller
-from konverge.runtime.debug import Inspector
+from konverge.runtime.debug import ExplainPod, Inspector
 from konverge.runtime.events import EventRecorder
 from konverge.runtime.history import History
 from konverge.runtime.limits import AdjustableLimiter
@@ -51,6 +54,14 @@ if TYPE_CHECKING:  # numpy is some 15 MB and a sixth of the start: loaded where 
 logger = logging.getLogger(__name__)
 
 FIELD_MANAGER: Final = "konverge"
+
+_TEMPLATE: Final = ("spec.template", "status")
+_LEFT_OUT: Final = {
+    ReplicaSet: _TEMPLATE,
+    ReplicationController: _TEMPLATE,
+    StatefulSet: ("spec.volumeClaimTemplates", *_TEMPLATE),
+}
+"""What the scheduler's caches do not hold: old ReplicaSets alone, with their pod templates, can outweigh all pods."""
 
 ReconcilerClass = type[Reconciler[Any]]
 
@@ -86,9 +97,11 @@ class App:
             Beside(modules, settings.namespaces) if settings.leader_elect and modules.has_resource_handlers else None
         )
         self._inspector: Inspector | None = None
+        self._explain_pod: ExplainPod | None = None
         self._lease: LeaderElector | None = None
         self._manager: Manager | None = None
         self._client: Client | None = None
+        self._caches: Caches | None = None
         self._connecting = asyncio.Lock()
 
     def run(self) -> int:
@@ -106,6 +119,13 @@ class App:
             probe_address=settings.probe_address,
             metrics_address=settings.metrics_address,
             metrics_tls=certificate.context if certificate else None,
+            metrics_guard=metrics_guard(
+                settings.metrics_address,
+                settings.metrics_auth,
+                tls=certificate is not None,
+                review=self._judged,
+                clock=self._clock,
+            ),
             readiness=self._readiness,
             metrics=self._metrics.exposition,
             shutdown_budget=settings.shutdown_budget,
@@ -150,6 +170,10 @@ class App:
         answers: dict[str, Answer] = {
             hook.path: hook.answer for kind in self._reconcilers for hook in hooks_of(kind.resource())
         }
+        if not settings.namespaces:  # what is not ours is looked at by an operator for the whole cluster only
+            answers |= {
+                hook.path: self._intercept(kind, hook) for kind in self._reconcilers for hook in kind.intercepts
+            }
         if settings.webhook_address == "0":
             if answers:
                 logger.info("admission hooks are not served, there is no --webhook-address: %s", ", ".join(answers))
@@ -161,6 +185,17 @@ class App:
         certificate = ReloadingCertificate(settings.webhook_cert_dir)
         watches.append(certificate.watch)
         return Webhooks(settings.webhook_address, certificate.context, answers, self._metrics.webhooks())
+
+    def _intercept(self, kind: ReconcilerClass, hook: Intercept) -> Answer:
+        """The answer of a hook on objects of others: none of them is changed before the caches have listed."""
+
+        def decide(obj: Object, namespace: str) -> Operations:
+            caches = self._caches
+            if caches is None or not all(informer.synced.is_set() for informer in caches.informers):
+                return ()
+            return kind.intercept(hook, obj, namespace, caches)
+
+        return lambda review: hook.answer(review, decide)
 
     def reload(self) -> None:
         """Take over from the file what a running operator can; say what needs a restart. Bad settings change nothing."""
@@ -183,7 +218,7 @@ class App:
         client = await self._connected()
         details = client.credentials()
         logger.info("konverge %s on %s", __version__, details.server)
-        caches = Caches(
+        self._caches = caches = Caches(
             client,
             namespaces=self._settings.namespaces,
             clock=self._clock,
@@ -192,7 +227,7 @@ class App:
             watch_list=self._settings.watch_list,
         )
         recorder = EventRecorder(client, self._clock, component=FIELD_MANAGER, instance=socket.gethostname())
-        reconcilers, leader_only = self._instances(client, caches, recorder)
+        reconcilers, leader_only = await self._instances(client, caches, recorder)
         controllers = [
             Controller(
                 reconciler,
@@ -213,7 +248,7 @@ class App:
             )
             for reconciler in reconcilers
         ]
-        self._inspector = Inspector(controllers, caches, recorder)
+        self._inspector = Inspector(controllers, caches, recorder, self._explain_pod)
         self._metrics.watch_caches(caches, recorder)
         self._lease = lease = self._elector(client, details)
         if lease is not None:
@@ -231,7 +266,7 @@ class App:
         )
         return _Running(self._manager, client)
 
-    def _instances(
+    async def _instances(
         self, client: Client, caches: Caches, recorder: EventRecorder
     ) -> tuple[list[Reconciler[Any]], list[Runnable]]:
         """The reconcilers, and the scheduler where a SchedulingPolicy is among their resources.
@@ -244,16 +279,19 @@ class App:
             if not _schedules(kind):
                 reconcilers.append(kind())
                 continue
-            scheduler = None if self._settings.namespaces else self._scheduler(client, caches, recorder)
+            scheduler = None if self._settings.namespaces else await self._scheduler(client, caches, recorder)
             if scheduler is not None:
                 leader_only.append(scheduler)
+                self._explain_pod = scheduler.explain
             reconcilers.append(kind(scheduler, self._clock))
         return reconcilers, leader_only
 
-    def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> "Scheduler":
+    async def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> "Scheduler":
+        from konverge.scheduler.registry import Registry  # noqa: PLC0415 - see above
         from konverge.scheduler.scheduler import Scheduler  # noqa: PLC0415 - see above
 
-        pods, nodes = caches.cache(Pod), caches.cache(Node)
+        pods, nodes, registry = caches.cache(Pod), caches.cache(Node), Registry.default()
+        reads = registry.reads | await served_of(client, registry.reads_if_served)
         return Scheduler(
             client,
             pods,
@@ -263,6 +301,8 @@ class App:
             recorder=recorder,
             observer=self._metrics.scheduler(),
             namespaces=caches.cache(Namespace),
+            registry=registry,
+            caches={each: caches.cache(each, left_out=_LEFT_OUT.get(each, ())) for each in reads},
         )
 
     def _limiter(self) -> AdjustableLimiter[Key]:
@@ -310,6 +350,10 @@ class App:
             proxy_url=details.proxy or None,
             default_namespace=details.namespace,
         )
+
+    async def _judged(self, path: str, review: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the API server says to a review."""
+        return await (await self._connected()).review(path, review)
 
     def _observe(self, method: str, host: str, code: str, seconds: float) -> None:
         self._metrics.request(method, host, code)

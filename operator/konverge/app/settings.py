@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from konverge.cache.informer import RESYNC
 from konverge.host.logs import LogOptions
+from konverge.host.metrics_auth import Mode
 from konverge.runtime.limits import RetryLimits
 from konverge.runtime.manager import SHUTDOWN_BUDGET, SYNC_TIMEOUT
 
@@ -34,6 +35,7 @@ class Settings:
     lease_namespace: str = ""
     metrics_address: str = "127.0.0.1:8080"
     metrics_cert_dir: Path | None = None
+    metrics_auth: Mode = "auto"
     probe_address: str = "127.0.0.1:8081"
     debug_address: str = "0"
     debug_token_file: Path | None = None

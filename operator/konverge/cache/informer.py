@@ -19,6 +19,7 @@ from konverge.cache.store import (
     Objects,
     Store,
     Transform,
+    leaving_out,
     log_bad_object,
     metadata_of,
     strip_managed_fields,
@@ -56,7 +57,7 @@ class Informer:
     ) -> None:
         """`resync` is in seconds, 0 for never. `watch_list`: see `Reflector`; `transform` is only for whole objects."""
         self.resource, self.scope = resource, scope
-        held_as = metadata_of if scope.metadata_only else transform
+        held_as = metadata_of if scope.metadata_only else leaving_out(scope.left_out) if scope.left_out else transform
         self.store = Store(resource, transform=held_as, on_bad_object=on_bad_object)
         self._labels = Selector.parse(scope.label_selector)
         self._clock, self._random, self._resync = clock, random, resync
@@ -223,13 +224,15 @@ class Caches:
         label_selector: str = "",
         field_selector: str = "",
         metadata_only: bool = False,
+        left_out: tuple[str, ...] = (),
     ) -> Cache:
         """The cache of `resource`, or of the part that server-side selectors leave; made when first asked for.
 
         With `metadata_only` its objects have only apiVersion, kind and metadata, which saves the rest in transport and
-        in memory; it is another cache than that of the whole objects. Starts at once when `run` is on.
+        in memory; without the fields of `left_out` (such as `spec.template`) they save memory. Either is another cache
+        than that of the whole objects. Starts at once when `run` is on.
         """
-        whole = Scope(None, label_selector, field_selector, metadata_only)
+        whole = Scope(None, label_selector, field_selector, metadata_only, left_out)
         cache = self._caches.get((resource, whole))
         if cache is None:
             namespaces = self._namespaces if resource.namespaced else (None,)

@@ -8,7 +8,7 @@ bring it back; an object of the same name but another uid is a new one and is ac
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from types import MappingProxyType
@@ -94,6 +94,29 @@ def metadata_of(obj: Object) -> Object:
     """`obj` with nothing but apiVersion, kind and metadata, of which managedFields is left out."""
     whole = strip_managed_fields(obj)
     return whole if whole.keys() <= _IDENTITY else {name: whole[name] for name in whole if name in _IDENTITY}
+
+
+def leaving_out(fields: Iterable[str]) -> Transform:
+    """A transform that takes these fields away, such as `spec.template`, and managedFields."""
+    paths = [field.split(".") for field in fields]
+
+    def lean(obj: Object) -> Object:
+        obj = strip_managed_fields(obj)
+        for path in paths:
+            obj = _without(obj, path)
+        return obj
+
+    return lean
+
+
+def _without(part: Any, path: Sequence[str]) -> Any:
+    """A copy of `part` without the field at `path`, or `part` itself where there is none."""
+    name, *rest = path
+    if not isinstance(part, _MAPPING) or name not in part:
+        return part
+    if not rest:
+        return {field: value for field, value in part.items() if field != name}
+    return {**part, name: _without(part[name], rest)}
 
 
 def log_bad_object(obj: Any, error: Exception) -> None:

@@ -1,45 +1,37 @@
 """The command `konverge` (and `kubectl konverge`). Each subcommand stands in a module of its own and loads when it is called."""
 
 import sys
-from importlib import import_module
 from typing import Any, Final
 
 import click
 
 from konverge import __version__
+from konverge.cli.lazy import Lazy, LazyGroup
 from konverge.errors import KonvergeError
 from konverge.host import collector
 
 _COMMANDS: Final = {
-    "run": ("konverge.cli.run", "run"),
-    "top": ("konverge.cli.top", "top"),
-    "queue": ("konverge.cli.queue", "queue"),
-    "explain": ("konverge.cli.explain", "explain"),
-    "demo": ("konverge.cli.demo", "demo"),
-    "cluster": ("konverge.cli.cluster", "cluster"),
-    "new": ("konverge.cli.new", "new"),
-    "crds": ("konverge.cli.crds", "crds"),
-    "rbac": ("konverge.cli.crds", "rbac"),
-    "webhooks": ("konverge.cli.webhooks", "webhooks"),
-    "states": ("konverge.cli.states", "states"),
+    "run": Lazy("konverge.cli.run", "run", "Run an operator until it is told to stop."),
+    "top": Lazy("konverge.cli.top", "top", "Show controllers with their queues, rates and times, and caches."),
+    "queue": Lazy("konverge.cli.queue", "queue", "Show what is processed, ready and delayed in the work queues."),
+    "explain": Lazy("konverge.cli.explain", "explain", "Tell all about one object, and why it is as it is."),
+    "doctor": Lazy("konverge.cli.doctor", "doctor", "Check cluster, CRDs, permissions, webhooks and leases."),
+    "demo": Lazy("konverge.cli.demo", "demo", "Show Konverge at work on a local Kubernetes."),
+    "cluster": Lazy("konverge.cli.cluster", "cluster", "A real Kubernetes control plane on this machine."),
+    "new": Lazy("konverge.cli.new", "new", "Make a project for an operator, with tests and manifests."),
+    "crds": Lazy("konverge.cli.crds", "crds", "Write CustomResourceDefinitions from models; migrate stored objects."),
+    "rbac": Lazy("konverge.cli.crds", "rbac", "Print the least roles that reconcilers need, or roles for people."),
+    "webhooks": Lazy("konverge.cli.webhooks", "webhooks", "Print the manifests of admission webhooks."),
+    "dashboard": Lazy("konverge.cli.dashboard", "dashboard", "Print a Grafana dashboard with every metric."),
+    "policy": Lazy("konverge.cli.policy", "policy", "Make SchedulingPolicies, and try them."),
+    "states": Lazy("konverge.cli.states", "states", "Print a kind's state machine as a Mermaid diagram."),
+    "completion": Lazy("konverge.cli.completion", "completion", "Print the completion script of a shell."),
 }
 
 
-class _LazyGroup(click.Group):
-    """A group that imports a subcommand when it is asked for: `konverge cluster` need not load the operator."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute = _COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=LazyGroup, lazy=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(__version__, prog_name="konverge")
 def cli() -> None:
     """Operators for Kubernetes in Python: run them, make their CRDs, and try them on a local cluster."""

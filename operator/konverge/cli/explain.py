@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from konverge.cli.endpoint import DEFAULT_ADDRESS, DebugEndpoint, EndpointUnreachable, NotThere, endpoint_options
+from konverge.cli.scheduling import told_of_scheduling
 from konverge.cli.story import Told, tell
 from konverge.cli.text import console, duration, table
 from konverge.errors import ConfigError, ConnectionFailed, CredentialsError
@@ -33,6 +34,8 @@ def explain(
     ctx: click.Context, /, target: str, namespace: str, kubeconfig: str | None, context: str | None, **endpoint: Any
 ) -> None:
     """Tell all about KIND/NAME: health, conditions, children, events, and what the operator does with it.
+
+    Of a pod, what its scheduler does with it: its policy, its place in the queue, and what each plugin says of each node.
 
     KIND is any name of a resource, as for kubectl. The operator is asked at its debug endpoint, where it serves one.
     """
@@ -95,9 +98,13 @@ def rendered(told: Told | None, known: Mapping[str, Any] | None, name: str) -> I
     if events:
         rows = [(_ago(e["ago"]), e["type"], e["reason"], e["times"], e["message"]) for e in events]
         yield from _section("Events", ("LAST", "TYPE", "REASON", "TIMES", "MESSAGE"), rows)
-    if known is not None:
+    if known is None:
+        return
+    if known["queue"] is not None:
         yield Text("\nOperator", style="bold")
         yield from (Text(f"  {line}") for line in _operator(known, obj))
+    if known.get("scheduling") is not None:
+        yield from told_of_scheduling(known["scheduling"])
 
 
 def _object(obj: Mapping[str, Any]) -> Iterator[RenderableType]:

@@ -40,6 +40,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="Serve /metrics over TLS with tls.crt and tls.key of this directory, also when they change.",
 )
 @click.option(
+    "--metrics-auth",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Whether who reads /metrics must bear a token that the API server knows and allows to; auto: from other machines.",
+)
+@click.option(
     "--probe-address",
     default="127.0.0.1:8081",
     show_default=True,

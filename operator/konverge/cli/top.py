@@ -143,7 +143,7 @@ def _controller(queue: Mapping[str, Any], before: Look, now: Look, seconds: floa
 def _cache(cache: Mapping[str, Any]) -> tuple[str, ...]:
     state = "watching" if cache["watching"] else "reconnecting" if cache["synced"] else "not synced"
     return (
-        cache["resource"] + (" (metadata)" if cache["metadataOnly"] else ""),
+        cache["resource"] + (" (metadata)" if cache["metadataOnly"] else " (lean)" if cache["leftOut"] else ""),
         cache["namespace"] or "(all)",
         str(cache["objects"]),
         size(cache["bytes"]),

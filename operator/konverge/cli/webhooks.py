@@ -8,8 +8,9 @@ import click
 
 from konverge.cli.discovery import BUILT_IN, reconciler_classes
 from konverge.errors import ConfigError
+from konverge.model.intercept import Intercept
 from konverge.model.render import render
-from konverge.model.review import hooks_of
+from konverge.model.review import Hook, hooks_of
 from konverge.model.webhooks import configurations
 
 HEADER: Final = """\
@@ -41,8 +42,10 @@ def webhooks(
 
     Without MODULE, those that come with Konverge.
     """
-    resources = {cls.resource() for cls in reconciler_classes(modules or BUILT_IN)}
-    hooks = [hook for resource in resources for hook in hooks_of(resource)]
+    kinds = reconciler_classes(modules or BUILT_IN)
+    resources = {cls.resource() for cls in kinds}
+    hooks: list[Hook | Intercept] = [hook for resource in resources for hook in hooks_of(resource)]
+    hooks += [hook for cls in kinds for hook in cls.intercepts]
     if not hooks:
         raise ConfigError("no resource has a hook; define validate, validate_delete or default in one")
     manifests = configurations(hooks, name=name, namespace=namespace, service=service)

@@ -6,7 +6,6 @@ the token.
 """
 
 import hmac
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from konverge.errors import ConfigError, KonvergeError
-from konverge.host.endpoints import Site, closing, parse_address
+from konverge.host.endpoints import Site, closing, is_loopback, parse_address
 from konverge.host.profiling import MAX_SECONDS, Busy, CpuProfiler, HeapWatch, tasks
 
 logger = logging.getLogger(__name__)
@@ -25,7 +24,8 @@ DEFAULT_SECONDS: Final = 10.0
 INDEX: Final = """\
 /debug/queues[?controller=NAME][&limit=N]   what is queued, delayed and processing
 /debug/caches                               what is cached, and how it is followed
-/debug/explain/KIND/NAMESPACE/NAME          all that is known of one object (KIND/NAME for cluster-scoped ones)
+/debug/explain/KIND/NAMESPACE/NAME          all that is known of one object (KIND/NAME for cluster-scoped ones);
+                                            of a pod what the scheduler knows
 /debug/metrics                              the metrics page, for those who look only here
 /debug/tasks                                the tasks of the event loop, and where each waits
 /debug/profile[?seconds=N]                  CPU profile of the event loop as collapsed stacks
@@ -65,7 +65,7 @@ def debug_site(
     parsed = parse_address("debug", address)
     if token_file is not None:
         _token(token_file)
-    elif parsed is not None and not _is_loopback(parsed.host):
+    elif parsed is not None and not is_loopback(parsed.host):
         raise ConfigError(
             f"debug address {address!r} can be reached from other machines, and there is no token: "
             "listen on 127.0.0.1, or require a token with --debug-token-file"
@@ -118,7 +118,7 @@ class _Endpoints:
         """Why the request is not answered; None where it is."""
         if self._token_file is None:
             host = request.url.host or ""
-            return None if _is_loopback(host) else _text(403, f"ask for a loopback name, not for {host!r}")
+            return None if is_loopback(host) else _text(403, f"ask for a loopback name, not for {host!r}")
         try:
             wanted = _token(self._token_file)
         except ConfigError as error:
@@ -189,15 +189,6 @@ def _token(path: Path) -> bytes:
     if not token:
         raise ConfigError(f"debug token file {path} is empty; write a secret into it")
     return token
-
-
-def _is_loopback(host: str | None) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _json(value: Any) -> web.Response:

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -28,6 +28,14 @@ Checks = Mapping[str, str | None]
 # Below the one second that a kubelet waits by default, so that it gets the reason and not a timeout.
 _KOPF_TIMEOUT = aiohttp.ClientTimeout(total=0.8)
 _EXAMPLES = "give host:port or :port, for example 127.0.0.1:8080, [::]:8080 or :8080 (all interfaces); 0 turns it off"
+
+
+class Guard(Protocol):
+    """Who may come in."""
+
+    async def refusal(self, request: web.Request) -> web.Response | None:
+        """Why the request is not answered; None where it is."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,16 @@ def parse_address(name: str, text: str) -> Address | None:
     return Address(bare or None, int(port))
 
 
+def is_loopback(host: str | None) -> bool:
+    """Whether only this machine can reach `host`; None is every interface."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
 def _is_v6(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).version == 6
@@ -88,10 +106,13 @@ def probe_routes(
     ]
 
 
-def metrics_routes(metrics: Callable[[], tuple[bytes, str]]) -> list[web.RouteDef]:
-    """`/metrics`: what `metrics` returns, a body and its content type."""
+def metrics_routes(metrics: Callable[[], tuple[bytes, str]], guard: Guard | None = None) -> list[web.RouteDef]:
+    """`/metrics`: what `metrics` returns, a body and its content type, for those whom `guard` lets in."""
 
-    async def handler(_: web.Request) -> web.Response:
+    async def handler(request: web.Request) -> web.Response:
+        refusal = None if guard is None else await guard.refusal(request)
+        if refusal is not None:
+            return closing(refusal)
         body, content_type = metrics()
         return closing(web.Response(body=body, headers={"Content-Type": content_type}))
 

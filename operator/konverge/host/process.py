@@ -24,7 +24,7 @@ import kopf
 from konverge.errors import ConfigError
 from konverge.host.admission import Webhooks
 from konverge.host.beside import Beside
-from konverge.host.endpoints import Checks, Site, ask_kopf, listening, metrics_routes, probe_routes
+from konverge.host.endpoints import Checks, Guard, Site, ask_kopf, listening, metrics_routes, probe_routes
 from konverge.host.lifecycle import Lifecycle, Runnable, RunnableFactory
 from konverge.host.login import Login, add_login
 from konverge.host.logs import LogOptions, configure_logging, reopen_log
@@ -52,7 +52,8 @@ class HostOptions:
     """What the host needs beside the manager.
 
     `namespaces` empty means the whole cluster. Addresses are `host:port` or `:port`; `0` turns an endpoint off.
-    `readiness` and `liveness` are asked at each probe and must not block. `metrics` gives a body and its content type.
+    `readiness` and `liveness` are asked at each probe and must not block. `metrics` gives a body and its content type, to
+    those whom `metrics_guard` lets in.
     `shutdown_budget` is in seconds. `logs` None leaves logging as it is. `beside` is given where the handlers for resources
     are the manager's to run. `webhooks` is what kopf has to serve admission with. `sites` are served too, `watches` are run, and `hangup` is called on SIGHUP; without it that
     signal ends the process, as it does by default.
@@ -67,6 +68,7 @@ class HostOptions:
     liveness: Callable[[], Checks] = _no_checks
     metrics: Callable[[], tuple[bytes, str]] | None = None
     metrics_tls: ssl.SSLContext | None = None
+    metrics_guard: Guard | None = None
     sites: Sequence[Site] = ()
     watches: Sequence[FileWatch] = ()
     hangup: Callable[[], None] | None = None
@@ -112,7 +114,8 @@ async def _serve(factory: RunnableFactory, options: HostOptions, signals: Signal
 
     sites = [Site("probe", options.probe_address, probe_routes(liveness, readiness))]
     if options.metrics is not None:
-        sites.append(Site("metrics", options.metrics_address, metrics_routes(options.metrics), options.metrics_tls))
+        routes = metrics_routes(options.metrics, options.metrics_guard)
+        sites.append(Site("metrics", options.metrics_address, routes, options.metrics_tls))
     async with listening([*sites, *options.sites]), _watching(options.watches):
         await _run_kopf(lifecycle, options, signals, kopf_url)
     return 1 if lifecycle.failure else 0

@@ -66,11 +66,20 @@ class Client:
 
     async def whoami(self) -> str:
         """The user name that the server knows us by. Raises: ApiError; ConnectionFailed."""
-        body = orjson.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-        target = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        # A POST that stores nothing: it may be repeated, and the gate does not concern it.
-        answer = await self._retrier.run(lambda: self._transport.exchange("POST", target, body), repeatable=True)
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await self.review("/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
         return str(answer["status"]["userInfo"]["username"])
+
+    async def review(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """POST what the server judges and does not store, such as a TokenReview. Raises: ApiError; ConnectionFailed.
+
+        It may be repeated, and the gate does not concern it.
+        """
+        data = orjson.dumps(body)
+        answer: Mapping[str, Any] = await self._retrier.run(
+            lambda: self._transport.exchange("POST", path, data), repeatable=True
+        )
+        return answer
 
     async def read(self, path: str) -> dict[str, Any]:
         """GET what is no object of a resource, such as the API's discovery. Raises: ApiError; ConnectionFailed."""

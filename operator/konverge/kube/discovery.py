@@ -41,6 +41,17 @@ def find(served: Iterable[Served], text: str) -> Served:
     raise ConfigError(f"the server has no resource {text!r}; `kubectl api-resources` lists what it has")
 
 
+async def served_of(client: Client, resources: Iterable[ResourceType]) -> frozenset[ResourceType]:
+    """Those of `resources` that the server has. Raises: ConnectionFailed."""
+    asked = sorted(resources, key=str)
+    documents = await asyncio.gather(*(_document(client, resource.base_path) for resource in asked))
+    return frozenset(
+        resource
+        for resource, document in zip(asked, documents, strict=True)
+        if any(entry["name"] == resource.plural for entry in document.get("resources") or ())
+    )
+
+
 async def _document(client: Client, path: str) -> dict[str, Any]:
     try:
         return await client.read(path)

@@ -20,6 +20,7 @@ MAX_TIMEOUT: Final = 5
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DECLARED: Final = "__konverge_hook__"
+_WARNING: Final = "Warning"
 _TEXTS: Final = {
     "FieldValueInvalid": "Invalid value",
     "FieldValueForbidden": "Forbidden",
@@ -41,6 +42,8 @@ class Request:
 class Problem:
     """Why an object is refused, in the API server's own form: `spec.replicas: Invalid value: 7: must be odd`.
 
+    Or, made by `warning`, what its author should know although it is taken.
+
     `field` is the path in the manifest, `rule` what it must be. The value is shown to whoever wrote it: for one that is
     secret use `forbidden`, which shows none.
     """
@@ -60,9 +63,21 @@ class Problem:
         """The field is missing."""
         return cls(field, None, rule, "FieldValueRequired")
 
+    @classmethod
+    def warning(cls, field: str, text: str) -> "Problem":
+        """The object is taken, and whoever wrote it is told: kubectl prints `Warning: spec.replicas: one is no spare`."""
+        return cls(field, None, text, _WARNING)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the object is refused for it."""
+        return self.reason != _WARNING
+
     @property
     def body(self) -> str:
         """All but the field: `Invalid value: 7: must be odd`."""
+        if not self.refuses:
+            return self.rule
         shown = f": {json.dumps(self.value, ensure_ascii=False)}" if self.reason == "FieldValueInvalid" else ""
         return f"{_TEXTS[self.reason]}{shown}: {self.rule}"
 

@@ -1,5 +1,6 @@
 """CEL in schemas: notes of immutable fields flow in, `x-kubernetes-validations` flow out; costs that explode are refused."""
 
+import re
 from typing import Any, Final
 
 from konverge.errors import ModelError
@@ -12,6 +13,7 @@ _RESERVED: Final = frozenset({
     "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
     "loop", "package", "namespace", "return", "var", "void", "while",
 })  # fmt: skip
+_IDENTIFIER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 
 
@@ -22,6 +24,13 @@ def cel_name(name: str) -> str:
     for plain, escaped in _ESCAPES:
         name = name.replace(plain, escaped)
     return name
+
+
+def _readable(name: str, path: str) -> str:
+    field = cel_name(name)
+    if _IDENTIFIER.fullmatch(field) is None:
+        raise ModelError(f"{path}: CEL cannot read a field of this name; give it an alias of letters, digits and -")
+    return field
 
 
 def add_rule(schema: Schema, rule: str, message: str) -> None:
@@ -49,11 +58,12 @@ def seal(schema: Schema, path: str, unbounded: str = "") -> bool:
         where = f"{path}.{name}"
         immutable = child.pop(IMMUTABLE, False)
         if immutable:
+            _check_comparable(child, where)
             add_rule(child, "self == oldSelf", f"{name} cannot be changed once it is set")
         if seal(child, where, unbounded) or immutable:
             found = True
             if name not in required and "default" not in child:
-                field = cel_name(name)
+                field = _readable(name, where)
                 add_rule(
                     schema, f"!has(oldSelf.{field}) || has(self.{field})", f"{name} cannot be removed once it is set"
                 )
@@ -67,9 +77,30 @@ def _seal_inside(schema: Schema, key: str, path: str, unbounded: str) -> None:
     child, where = schema[key], f"{path}[]"
     found = bool(child.pop(IMMUTABLE, False))
     if found:
+        _check_comparable(child, where)
         add_rule(child, "self == oldSelf", "cannot be changed once it is set")
     if (seal(child, where, unbounded) or found) and key == "items" and schema.get("x-kubernetes-list-type") != "map":
         raise ModelError(
             f"{where}: the items of this list have no identity over an update, so that none can be immutable; "
             "key the list with ListMap, or make the whole list immutable"
         )
+
+
+def _check_comparable(schema: Schema, path: str) -> None:
+    """Refuse what the server cannot compare, here and below. Raises: ModelError."""
+    inside = schema.get("items", {})
+    if schema.get("x-kubernetes-list-type") == "set" and inside.get("format") in {"date", "date-time"}:
+        # CEL compares the times of one side with the texts of the other.
+        raise ModelError(
+            f"{path}: the server takes a set of times for changed when it is not; use a list to be immutable"
+        )
+    if schema.get("type") == "object" and schema.get("x-kubernetes-preserve-unknown-fields"):
+        raise ModelError(
+            f"{path}: the server does not notice when one unknown field takes the place of another, so that this cannot be "
+            "immutable; declare the fields, or say Any inside of a Part that is immutable"
+        )
+    for name, child in schema.get("properties", {}).items():
+        _check_comparable(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            _check_comparable(schema[key], f"{path}[]")

@@ -195,7 +195,8 @@ class CustomResource(Generic[S, T]):
         """Override to refuse what neither the schema nor a CEL rule can: the problems of this object; none lets it pass.
 
         Called by the API server's admission for a new object (`old` None), and for one whose spec changes. What `old`
-        had wrong already, with `old` None in its turn, is not held against the change. See `hook` for the options.
+        had wrong already, with `old` None in its turn, is not held against the change. `Problem.warning` lets it pass
+        and tells its author. See `hook` for the options.
         """
         return ()
 
@@ -300,7 +301,8 @@ def _check_spoke(
 
 def _validate(model: type[BaseModel], value: Any, where: str, problems: list[str]) -> BaseModel | None:
     try:
-        return model.model_validate(value)
+        # On the wire a field has one name; the server drops, or keeps as unknown, what is called as it is in Python.
+        return model.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
         for problem in error.errors(include_url=False, include_input=False):
             path = ".".join([where, *(str(part) for part in problem["loc"])])

@@ -1,8 +1,9 @@
 """Whether a default fits its own schema: the server refuses a CRD in which one does not, pydantic does not look."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from konverge.model.patterns import matches
 
 Schema = Mapping[str, Any]
 
@@ -34,7 +35,7 @@ def violation(value: Any, schema: Schema) -> str:
 
 
 def _string(value: str, schema: Schema) -> str:
-    if "pattern" in schema and re.search(schema["pattern"], value) is None:
+    if "pattern" in schema and not matches(schema["pattern"], value):
         return f"{value!r} does not match {schema['pattern']}"
     return _outside(len(value), schema, "minLength", "maxLength", "characters")
 

@@ -5,18 +5,26 @@ it writes in a form that loses what `schema` must know: optional fields, default
 cannot be expressed at all is noted in place instead of raised, so that the error can name the field.
 """
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
-from pydantic_core import PydanticSerializationError, PydanticUndefined, core_schema, to_jsonable_python
+from pydantic_core import core_schema, to_jsonable_python
+
+from konverge.errors import ModelError
+from konverge.model.unsaid import unsaid
+from konverge.model.written import changed, default_of
 
 NULLABLE: Final = "x-konverge-nullable"
 """The note that None is allowed."""
 REFUSED: Final = "x-konverge-refused"
 """The note that the type has no form in a CRD; its value says why and what to write instead."""
+CHANGED: Final = "x-konverge-default-read"
+"""The note beside a default of what the model makes of it when it reads it, where that is something else."""
+TAGS: Final = "x-konverge-tags"
+"""The note of the names by which pydantic looks for the tag of a discriminated union."""
 
 
 class Dialect(GenerateJsonSchema):
@@ -36,6 +44,19 @@ class Dialect(GenerateJsonSchema):
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:  # noqa: ARG002 - pydantic's signature
         """Note what pydantic has no JSON schema for."""
         return {REFUSED: f"{error_info} has no JSON form; use strings, integers, booleans, lists and models"}
+
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """Note what the JSON does not say."""
+        result = super().generate_inner(schema)
+        problem = unsaid(schema, result)
+        return {**result, REFUSED: problem} if problem else result
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Note the possible names of the tag: pydantic misses it where the branches are not defined yet."""
+        found = schema["discriminator"]
+        paths = found if isinstance(found, list) else [found]
+        names = [path[0] if isinstance(path, list) and len(path) == 1 else path for path in paths]
+        return {**super().tagged_union_schema(schema), TAGS: [name for name in names if isinstance(name, str)]}
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         """Note that None is allowed beside the schema, instead of a union with null."""
@@ -69,6 +90,14 @@ class Dialect(GenerateJsonSchema):
         """Note a Decimal: its pattern needs look-ahead."""
         return {REFUSED: "a Decimal needs a pattern that RE2 lacks; use konverge.model.fields.Quantity, int, or a str"}
 
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:  # noqa: ARG002 - pydantic's signature
+        """Note a complex number: pydantic describes it as any text."""
+        return {REFUSED: "a complex number is any text to the server; use two fields"}
+
+    def generator_schema(self, schema: core_schema.GeneratorSchema) -> JsonSchemaValue:  # noqa: ARG002 - pydantic's signature
+        """Note an Iterable: pydantic checks its items only when they are used."""
+        return {REFUSED: "an Iterable is not checked when it is read; use list"}
+
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         """Note a dataclass: its defaults would be lost."""
         return {REFUSED: f"{schema['cls'].__name__} is a dataclass; derive it from konverge.model.custom.Part"}
@@ -84,37 +113,48 @@ class Dialect(GenerateJsonSchema):
         """Add the default of every field, in the form in which a person would write it in a manifest."""
         result = super().model_schema(schema)
         cls = cast(type[BaseModel], schema["cls"])
+        if (schema.get("config") or {}).get("strict"):
+            result[REFUSED] = "strict=True refuses the texts that JSON has for dates, enums and sets; leave it out"
         properties = result.get("properties", {})
-        for name, field in cls.model_fields.items():
-            wire = field.validation_alias or name
-            if not isinstance(wire, str) or (field.serialization_alias or name) != wire:
-                properties.setdefault(str(wire), {})[REFUSED] = f"{name} has other names in and out; give it one alias"
-            elif wire in properties and not field.is_required():
-                properties[wire] = {**properties[wire], **_default(cls, name, field)}
+        if not schema.get("root_model"):
+            seen: dict[str, str] = {}
+            for name, field in cls.model_fields.items():
+                wire = field.validation_alias or name
+                properties[str(wire)] = {**properties.get(str(wire), {}), **_notes(cls, name, field, properties, seen)}
+        for name, computed in cls.model_computed_fields.items():
+            wire = computed.alias or name
+            properties[wire] = {REFUSED: "a computed field is written and yet no field of the CRD; make it a property"}
         return result
 
 
-def _default(cls: type[BaseModel], name: str, field: FieldInfo) -> dict[str, Any]:
-    if field.default_factory_takes_validated_data:
-        return {REFUSED: "the server's default is fixed and cannot follow other fields; make the field optional"}
-    value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined:
-        return {}
-    if field.get_default(call_default_factory=True) != value:
-        return {REFUSED: "default_factory gives another value each time; make the field optional and fill it in later"}
-    if isinstance(value, BaseModel):
-        # The rest are the nested fields' own defaults, which the server fills in itself.
-        return {"default": value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)}
-    return _plain_default(cls, name, value)
-
-
-def _plain_default(cls: type[BaseModel], name: str, value: Any) -> dict[str, Any]:
-    sample = cls.model_construct(None, **{name: value})
+def _notes(
+    cls: type[BaseModel], name: str, field: FieldInfo, properties: Mapping[str, JsonSchemaValue], seen: dict[str, str]
+) -> JsonSchemaValue:
+    """The default of a field, or why it cannot be one. `seen` has the names on the wire so far, and whose they are."""
+    wire = field.validation_alias or name
+    if not isinstance(wire, str) or (field.serialization_alias or name) != wire:
+        return {REFUSED: f"{name} has other names in and out; give it one alias"}
+    if seen.setdefault(wire, name) != name:
+        return {REFUSED: f"{seen[wire]} and {name} are both {wire} on the wire; rename one of them"}
+    if field.exclude:
+        return {REFUSED: "a field with exclude=True is read and never written; leave exclude out"}
     try:
-        dumped = sample.model_dump(mode="json", by_alias=True, include={name}, exclude_none=True, warnings="none")
-    except (PydanticSerializationError, TypeError, ValueError) as error:
-        return {REFUSED: f"the default {value!r} cannot be written as JSON ({error})"}
-    encoded = next(iter(dumped.values()))
-    if encoded in ([], {}):
+        return {} if field.is_required() else _default(cls, name, field, properties.get(wire, {}))
+    except ModelError as error:
+        return {REFUSED: str(error)}
+
+
+def _default(cls: type[BaseModel], name: str, field: FieldInfo, node: JsonSchemaValue) -> JsonSchemaValue:
+    written = default_of(cls, name, field)
+    if written is None:
         return {}
-    return {"default": sorted(encoded, key=str) if isinstance(value, AbstractSet) else encoded}
+    if node.get(NULLABLE):
+        raise ModelError(
+            f"None cannot be written, for the server fills in {written!r} then; drop None, or default to it"
+        )
+    if written in ([], {}) and not isinstance(field.get_default(call_default_factory=True), BaseModel):
+        few = node.get("minItems") or node.get("minProperties")
+        if few:
+            raise ModelError(f"the default is empty and min_length is {few}; make the field required, or optional")
+        return {}
+    return {"default": written, CHANGED: changed(cls, field, written)}

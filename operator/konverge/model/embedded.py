@@ -1,4 +1,5 @@
-"""Parts of a spec whose shape is Kubernetes' own: the metadata and the pod template that a user hands down to a child.
+"""Parts of a spec whose shape is Kubernetes' own: the metadata and the pod template that a user hands down to a child, and
+where a secret value stands.
 
 The schema of a pod spec is larger than a whole CRD may be, changes with each release, and is the API server's to know.
 So `PodTemplate.spec` is taken as it is (`x-kubernetes-preserve-unknown-fields`), and judged where it is used: the child
@@ -35,3 +36,15 @@ class PodTemplate(Part):
     def manifest(self) -> dict[str, Any]:
         """The template as a workload's `spec.template`."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class SecretKeyRef(Part):
+    """A key of a Secret in the same namespace: a spec names what is secret, and never says it.
+
+    It goes into a child as it is: `{"valueFrom": {"secretKeyRef": self.spec.token}}`.
+    """
+
+    name: str = Field(
+        max_length=253, pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", description="The Secret, in the same namespace."
+    )
+    key: str = Field(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$", description="The entry of its data.")

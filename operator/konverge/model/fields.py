@@ -104,6 +104,8 @@ digits at most.
 """
 
 _UNITS: Final = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
+_LONGEST: Final = 999_999_999
+"""The number of a unit that the CRD's pattern takes at once."""
 _LENGTH = re.compile(r"([0-9]+)(ms|h|m|s)", re.ASCII)
 _LENGTHS = re.compile(r"(?:[0-9]+(?:ms|h|m|s))+", re.ASCII)
 
@@ -130,6 +132,9 @@ def format_duration(duration: timedelta) -> str:
     parts = []
     for unit, micros in _UNITS.items():
         number, rest = divmod(rest, micros)
+        while number > _LONGEST:
+            parts.append(f"{_LONGEST}{unit}")
+            number -= _LONGEST
         if number:
             parts.append(f"{number}{unit}")
     return "".join(parts) or "0s"

@@ -1,10 +1,10 @@
 """The leaves of a schema: nodes of pydantic's JSON schema for strings, numbers and enums flow in, structural ones flow out."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from konverge.errors import ModelError
+from konverge.model.patterns import trouble
 
 Schema = dict[str, Any]
 Node = Mapping[str, Any]
@@ -13,33 +13,24 @@ NO_LIST: Final[Mapping[str, int]] = {"minItems": 1, "maxItems": 0}
 """Stands beside a format: the server skips the check of a string's type then and would take any list."""
 _DAY: Final = "^(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+_OCTET: Final = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_DOTTED: Final = rf"({_OCTET}\.){{3}}{_OCTET}"
 _FORMATS: Final[Mapping[str, Schema]] = {
     "date-time": {"pattern": _DAY + _TIME},
     "date": {"pattern": _DAY + "$"},
     "uuid": {},
-    "ipv4": {},
-    "ipv6": {},
+    "ipv4": {"pattern": rf"^{_DOTTED}$"},
+    "ipv6": {"pattern": rf"^[0-9A-Fa-f:]+(:{_DOTTED})?$"},
 }
-"""The formats on which the server and pydantic agree, with what it takes to agree: no year 0, no offset of 99 hours."""
-_MEANINGLESS_FORMATS: Final = frozenset({"path", "file-path", "directory-path"})
+"""The formats on which the server and pydantic agree, with what it takes to agree: no year 0, no offset of 99 hours, no
+leading zeros in addresses and no zone behind them."""
+_MEANINGLESS_FORMATS: Final = frozenset({"path"})
 BOUNDS: Final = (
     "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
 )  # fmt: skip
+_LIMIT: Final = 2**63
+"""The server keeps bounds as floats, and integers in 64 bits."""
 _SCALARS: Final[Mapping[type, str]] = {str: "string", bool: "boolean", int: "integer", float: "number"}
-_PATTERN_PARTS: Final = re.compile(
-    r"""
-    \\(?P<escape>.)                                                  # an escape
-    | \[\^?\]?(?:\\.|[^\]\\])*\]                                    # a class, inside of which nothing below counts
-    | (?P<lacks>
-        \(\?(?:[=!>(]|<[=!]|P=)                                      # look-around, atomic and conditional groups
-        | [*+?}]\+                                                   # possessive repetition
-        | \{(?:[0-9]+,)?(?:[0-9]{5,}|[2-9][0-9]{3}|1(?!000)[0-9]{3})  # more than 1000 times
-    )
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-_RE2_ESCAPES: Final = frozenset("aftnrvxQECpPdDsSwWbBAz0")
-"""The letters and digits that mean something behind a backslash in RE2; the others are errors there."""
 
 
 def refuse(path: str, rule: str, way_out: str = "") -> NoReturn:
@@ -70,15 +61,9 @@ def string_of(node: Node, path: str) -> Schema:
 
 
 def pattern_of(pattern: str, path: str) -> str:
-    """The pattern itself, if the server's RE2 can read it. Raises: ModelError."""
-    for found in _PATTERN_PARTS.finditer(pattern):
-        escape = found["escape"] or ""
-        if found["lacks"] or (escape.isascii() and escape.isalnum() and escape not in _RE2_ESCAPES):
-            refuse(
-                path,
-                f"the pattern {pattern!r} has {found[0]!r}, which RE2 lacks",
-                "write it without look-around and back-references, or as a Cel rule",
-            )
+    """The pattern itself, if the server reads it as the model does. Raises: ModelError."""
+    if found := trouble(pattern):
+        refuse(path, *found)
     return pattern
 
 
@@ -91,6 +76,7 @@ def number_of(node: Node, path: str, *, floats: bool) -> Schema:
         bounds = [node[key] for key in (plain, strict) if key in node]
         if bounds:
             bound = tighter(bounds)
+            _check_bound(bound, path)
             result[plain] = int(bound) if bound == int(bound) else bound
             if strict in node and node[strict] == bound:
                 result[strict] = True
@@ -98,14 +84,24 @@ def number_of(node: Node, path: str, *, floats: bool) -> Schema:
         factor = node["multipleOf"]
         if node["type"] != "integer" or factor != int(factor):
             refuse(path, f"multiple_of={factor} is for integers only", "count in a smaller unit, as an int")
+        _check_bound(factor, path)
         result["multipleOf"] = int(factor)
     return result
 
 
-def enum_of(node: Node, path: str) -> Schema:
+def _check_bound(bound: float, path: str) -> None:
+    if abs(bound) >= _LIMIT or float(bound) != bound:
+        refuse(
+            path, f"the server reads the bound {bound} as {float(bound):.0f}", "choose a rounder one, or leave it out"
+        )
+
+
+def enum_of(node: Node, path: str, *, floats: bool) -> Schema:
     """An enum with the type of its values. Raises: ModelError."""
     values = node.get("enum", [node.get("const")])
     types = {_SCALARS.get(type(value), "") for value in values}
     if len(types) != 1 or "" in types:
         refuse(path, f"the values {values} are not of one plain type", "use strings only")
+    if types == {"number"} and not floats:
+        refuse(path, f"the values {values} are floats, which do not survive a round trip", "use strings only")
     return {"type": types.pop(), "enum": list(values)}

@@ -67,6 +67,7 @@ Node: Final = _core("Node", "nodes", namespaced=False)
 PersistentVolume: Final = _core("PersistentVolume", "persistentvolumes", namespaced=False)
 PersistentVolumeClaim: Final = _core("PersistentVolumeClaim", "persistentvolumeclaims")
 Pod: Final = _core("Pod", "pods")
+ReplicationController: Final = _core("ReplicationController", "replicationcontrollers")
 Secret: Final = _core("Secret", "secrets")
 Service: Final = _core("Service", "services")
 ServiceAccount: Final = _core("ServiceAccount", "serviceaccounts")
@@ -83,7 +84,13 @@ PriorityClass: Final = ResourceType("scheduling.k8s.io", "v1", "PriorityClass", 
 Role: Final = ResourceType("rbac.authorization.k8s.io", "v1", "Role", "roles")
 RoleBinding: Final = ResourceType("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 Lease: Final = ResourceType("coordination.k8s.io", "v1", "Lease", "leases")
+CSIDriver: Final = ResourceType("storage.k8s.io", "v1", "CSIDriver", "csidrivers", namespaced=False)
+CSINode: Final = ResourceType("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False)
+CSIStorageCapacity: Final = ResourceType("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities")
 StorageClass: Final = ResourceType("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+VolumeAttachment: Final = ResourceType(
+    "storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", namespaced=False
+)
 CustomResourceDefinition: Final = ResourceType(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )

@@ -1,13 +1,14 @@
 """Admission reviews: the API server's question flows in, a custom resource's hook is called, the answer flows out.
 
 What keeps a hook from being in the way stands here: an update that leaves the spec alone, and any of an object that is
-being deleted, passes; a problem that the stored object has already is no reason to refuse a change of something else.
+being deleted, passes; a problem that the stored object has already is no reason to refuse a change of something else,
+nor to warn once more.
 A hook that raises is not answered for: the declared failure policy holds then, as it does when nobody listens.
 """
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -30,6 +31,8 @@ _OPERATIONS: Final[Mapping[HookKind, tuple[Operation, ...]]] = {
     "validate": ("CREATE", "UPDATE"),
     "validate-delete": ("DELETE",),
 }
+_MAX_WARNING: Final = 256
+"""Characters; Kubernetes asks for no more."""
 _FILLED: Final = frozenset({"labels", "annotations"})
 
 
@@ -91,10 +94,10 @@ class Hook:
         match self.kind:
             case "validate":
                 problems = _judge(self.resource, asked["object"], asked.get("oldObject"), request)
-                return _invalid(self.resource, asked, problems) if problems else {}
+                return _verdict(_invalid, self.resource, asked, problems)
             case "validate-delete":
                 problems = list(_read(self.resource, asked["oldObject"]).validate_delete(request))
-                return _forbidden(self.resource, asked, problems) if problems else {}
+                return _verdict(_forbidden, self.resource, asked, problems)
             case "default":
                 return _patch(_default(self.resource, asked["object"], request))
 
@@ -180,6 +183,25 @@ def _patch(operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not operations:
         return {}
     return {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(operations).encode()).decode()}
+
+
+def _verdict(
+    refusal: Callable[[Resource, Mapping[str, Any], Sequence[Problem]], dict[str, Any]],
+    resource: Resource,
+    asked: Mapping[str, Any],
+    problems: Sequence[Problem],
+) -> dict[str, Any]:
+    """The refusal for the problems that call for one, and the warnings for the others."""
+    refusing = [problem for problem in problems if problem.refuses]
+    warnings = [_one_line(str(problem)) for problem in problems if not problem.refuses]
+    answer = refusal(resource, asked, refusing) if refusing else {}
+    return answer | ({"warnings": warnings} if warnings else {})
+
+
+def _one_line(text: str) -> str:
+    """As an HTTP header takes it: the API server drops a warning with a line break, and cuts a long one."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_WARNING else line[: _MAX_WARNING - 3] + "..."
 
 
 def _invalid(resource: Resource, asked: Mapping[str, Any], problems: Sequence[Problem]) -> dict[str, Any]:

@@ -5,16 +5,17 @@ form that it takes, or refused here with the field, the rule and the way out, lo
 words. The property that holds: whatever the schema accepts, the model parses.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from pydantic import BaseModel, PydanticUserError
 
 from konverge.errors import ModelError
-from konverge.model.cel import VALIDATIONS, seal
+from konverge.model.cel import VALIDATIONS, add_rule, cel_name, seal
 from konverge.model.defaults import violation
-from konverge.model.dialect import NULLABLE, REFUSED, Dialect
+from konverge.model.dialect import CHANGED, NULLABLE, REFUSED, TAGS, Dialect
 from konverge.model.fields import IMMUTABLE
 from konverge.model.leaves import (
     BOUNDS,
@@ -34,7 +35,7 @@ LIST_TYPE: Final = "x-kubernetes-list-type"
 LIST_KEYS: Final = "x-kubernetes-list-map-keys"
 
 _HANDLED: Final = frozenset({
-    *BOUNDS, NULLABLE, IMMUTABLE, "title", "description", "examples", "deprecated", "readOnly", "writeOnly", "default", "type",
+    *BOUNDS, NULLABLE, CHANGED, TAGS, IMMUTABLE, "title", "description", "examples", "deprecated", "readOnly", "writeOnly", "default", "type",
     "format", "enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "items",
     "uniqueItems", "properties", "required", "additionalProperties", "anyOf", "oneOf", "discriminator",
 })  # fmt: skip
@@ -75,7 +76,7 @@ class _Builder:
         elif "anyOf" in node:
             body = self._union(node, path, trail)
         elif "enum" in node or "const" in node:
-            body = enum_of(node, path)
+            body = enum_of(node, path, floats=self._floats)
         elif "type" in node:
             body = self._typed(node, path, trail)
         else:
@@ -85,7 +86,7 @@ class _Builder:
         if node.get("description"):
             result["description"] = cleandoc(node["description"])
         result |= body | notes
-        if VALIDATIONS in result and "type" not in result and INT_OR_STRING not in result:
+        if {VALIDATIONS, IMMUTABLE} & set(result) and not _is_typed(result):
             refuse(path, "a CEL rule needs a typed field", "give the field another type than Any")
         self._check_list_type(result, path)
         return result
@@ -96,6 +97,8 @@ class _Builder:
             beside = {key: value for key, value in node.items() if key != "$ref"}
             target = self._definitions[name]
             if name in trail:
+                if target.get("type") != "object":
+                    return {REFUSED: "a type that contains itself must be a model; write it as a Part"}, trail
                 # Structural schemas are finite: below this the model alone checks.
                 known = {key: target[key] for key in ("description",) if key in target}
                 return {**known, "type": "object", PRESERVE: True, **beside}, trail
@@ -143,7 +146,7 @@ class _Builder:
                 refuse(where, "it may be None and yet has no default", "write `= None` behind it")
             properties[name] = self.convert(child, where, trail)
             if "default" in child:
-                self._default(properties[name], child["default"], where)
+                self._default(properties[name], child, where)
         if properties:
             result["properties"] = properties
         if required:
@@ -155,10 +158,12 @@ class _Builder:
             result[PRESERVE] = True
         return result
 
-    def _default(self, schema: Schema, value: Any, path: str) -> None:
-        problem = violation(value, schema)
-        if problem:
+    def _default(self, schema: Schema, node: Node, path: str) -> None:
+        value = node["default"]
+        if problem := violation(value, schema):
             refuse(path, f"the default does not fit: {problem}", "change the default or the bound")
+        if read := node.get(CHANGED):
+            refuse(path, f"the default is written as {value!r}, and read back: {read}", "change the default")
         schema["default"] = value
 
     def _union(self, node: Node, path: str, trail: tuple[str, ...]) -> Schema:
@@ -166,7 +171,7 @@ class _Builder:
         types = {branch.get("type", "") for branch in branches}
         if len(types) == 1 and all("enum" in branch for branch in branches):
             return {"type": types.pop(), "enum": list(dict.fromkeys(v for branch in branches for v in branch["enum"]))}
-        plain = not any("enum" in branch for branch in branches)
+        plain = not any("enum" in branch or "format" in branch for branch in branches)
         if types != {"integer", "string"} or len(branches) != len(types) or not plain:
             refuse(
                 path,
@@ -180,24 +185,38 @@ class _Builder:
         return {INT_OR_STRING: True, "anyOf": [{"type": "integer"}, {"type": "string"}], **beside}
 
     def _tagged_union(self, node: Node, path: str, trail: tuple[str, ...]) -> Schema:
-        tag = node.get("discriminator", {}).get("propertyName")
+        parts = [self._resolve(branch, trail)[0] for branch in node["oneOf"]]
+        if any(PRESERVE in part for part in parts):
+            return {"type": "object", PRESERVE: True}  # a branch contains this union, and is cut here
+        names = [node.get("discriminator", {}).get("propertyName"), *node.get(TAGS, ())]
+        tag = next((name for name in names if all(name in part.get("properties", {}) for part in parts)), None)
         if not tag:
             refuse(path, "a union of models needs a field that tells them apart", "use Field(discriminator=...)")
+        branches = [self.convert(branch, path, trail) for branch in node["oneOf"]]
         properties: dict[str, Schema] = {}
-        branches: list[Schema] = []
-        for branch in node["oneOf"]:
-            schema = self.convert(branch, path, trail)
+        for schema in branches:
             if schema.get("type") != "object" or "enum" not in schema.get("properties", {}).get(tag, {}):
                 refuse(path, f"each branch must be a model with a Literal field {tag}", "flatten the union")
-            fields = schema["properties"]
-            tags = fields[tag]["enum"]
-            required = list(dict.fromkeys([tag, *schema.get("required", ())]))
-            branches.append({"properties": {tag: {"enum": tags}}, "required": required})
-            for name, field in fields.items():
+            if IMMUTABLE in schema:
+                refuse(path, "one branch of the union is immutable", "put Immutable on the whole union")
+            for name, field in schema["properties"].items():
                 # A default would fill in the fields of the branches that were not chosen.
                 bare = {key: value for key, value in field.items() if key != "default"}
                 self._merge(properties, name, bare, path, is_tag=name == tag)
-        return {"type": "object", "properties": properties, "required": [tag], "oneOf": branches}
+        closed = [part.get("additionalProperties") is False for part in parts]
+        always = [name for name in properties if all(name in (tag, *each.get("required", ())) for each in branches)]
+        result: Schema = {"type": "object", "properties": properties, "required": always}
+        if any(PRESERVE in schema for schema in branches):
+            if any(closed):
+                refuse(path, "one branch allows more fields and another forbids them", "give both the same extra")
+            result[PRESERVE] = True
+        result["oneOf"] = [
+            _branch(schema, tag, set(properties) if shut else set())
+            for schema, shut in zip(branches, closed, strict=True)
+        ]
+        for schema in branches:
+            _add_branch_rules(result, schema, tag)
+        return result
 
     def _merge(self, properties: dict[str, Schema], name: str, field: Schema, path: str, *, is_tag: bool) -> None:
         known = properties.setdefault(name, field)
@@ -231,6 +250,29 @@ class _Builder:
                 refuse(
                     f"{path}[].{key}", "it is a key of the list and optional", "make it required or give it a default"
                 )
+
+
+def _branch(schema: Schema, tag: str, fields: set[str]) -> Schema:
+    """What tells one branch of a union: its tags, its required fields, and that there are none of the other `fields`."""
+    required = list(dict.fromkeys([tag, *schema.get("required", ())]))
+    result: Schema = {"properties": {tag: {"enum": schema["properties"][tag]["enum"]}}, "required": required}
+    if strange := sorted(fields - set(schema["properties"])):
+        result["not"] = {"anyOf": [{"required": [name]} for name in strange]}
+    return result
+
+
+def _is_typed(schema: Schema) -> bool:
+    """Whether CEL has a type for it: not for what is anything, nor for lists and maps of that."""
+    inside = schema.get("items", schema.get("additionalProperties"))
+    return INT_OR_STRING in schema or ("type" in schema and (inside is None or _is_typed(inside)))
+
+
+def _add_branch_rules(union: Schema, branch: Schema, tag: str) -> None:
+    """Put the rules of a branch to the union, where they hold for its tags."""
+    tags = (json.dumps(each, ensure_ascii=False) for each in branch["properties"][tag]["enum"])
+    chosen = " || ".join(f"self.{cel_name(tag)} == {each}" for each in tags)
+    for rule in branch.get(VALIDATIONS, ()):
+        add_rule(union, f"!({chosen}) || ({rule['rule']})", rule["message"])
 
 
 def _undescribed(schema: Schema) -> Schema:

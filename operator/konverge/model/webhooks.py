@@ -7,6 +7,7 @@ has its own timeout and failure policy. No `caBundle` stands in them; cert-manag
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from konverge.model.intercept import SPARED, Intercept
 from konverge.model.review import Hook
 
 Manifest = dict[str, Any]
@@ -19,7 +20,7 @@ _CHANGES_THE_SPEC: Final = (
 _NOT_DELETING: Final = "!has(object.metadata.deletionTimestamp)"
 
 
-def configurations(hooks: Iterable[Hook], *, name: str, namespace: str, service: str) -> list[Manifest]:
+def configurations(hooks: Iterable[Hook | Intercept], *, name: str, namespace: str, service: str) -> list[Manifest]:
     """The configurations, at most one of each kind, for hooks that the Service `service` in `namespace` reaches.
 
     Objects in that namespace, the operator's own, are left out, so that the operator can always come up there.
@@ -32,7 +33,7 @@ def configurations(hooks: Iterable[Hook], *, name: str, namespace: str, service:
     ]
 
 
-def _configuration(kind: str, hooks: Sequence[Hook], name: str, namespace: str, service: str) -> Manifest:
+def _configuration(kind: str, hooks: Sequence[Hook | Intercept], name: str, namespace: str, service: str) -> Manifest:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
@@ -45,9 +46,11 @@ def _configuration(kind: str, hooks: Sequence[Hook], name: str, namespace: str, 
     }
 
 
-def _webhook(hook: Hook, namespace: str, service: str) -> Manifest:
-    resource = hook.resource.resource
-    own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
+def _webhook(hook: Hook | Intercept, namespace: str, service: str) -> Manifest:
+    foreign = hook if isinstance(hook, Intercept) else None
+    resource = hook.resource if isinstance(hook, Intercept) else hook.resource.resource
+    spared = sorted({namespace, *(SPARED if foreign else ())})
+    away = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": spared}
     manifest: Manifest = {
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
@@ -61,22 +64,28 @@ def _webhook(hook: Hook, namespace: str, service: str) -> Manifest:
                 "scope": "Namespaced" if resource.namespaced else "Cluster",
             }
         ],
-        "namespaceSelector": {"matchExpressions": [own]},
+        "namespaceSelector": {"matchExpressions": [away, *(foreign.namespaces if foreign else ())]},
         "matchPolicy": "Equivalent",
         "matchConditions": _conditions(hook),
         "sideEffects": "None",
         "failurePolicy": hook.on_failure,
         "timeoutSeconds": hook.options.timeout,
     }
+    if foreign and foreign.objects:
+        manifest["objectSelector"] = {"matchExpressions": list(foreign.objects)}
     if not manifest["matchConditions"]:
         del manifest["matchConditions"]
     if hook.mutating:
-        manifest["reinvocationPolicy"] = "IfNeeded"  # it only fills what is absent, so it may be asked again
+        manifest["reinvocationPolicy"] = (
+            "IfNeeded"  # it only fills what is absent or as by default, so it may be asked again
+        )
     return manifest
 
 
-def _conditions(hook: Hook) -> list[dict[str, str]]:
+def _conditions(hook: Hook | Intercept) -> list[dict[str, str]]:
     """Which writes reach the hook at all: those that it would wave through need not wait for it, nor fail with it."""
+    if isinstance(hook, Intercept):
+        return [{"name": name, "expression": rule} for name, rule in (hook.conditions or {}).items()]
     conditions = []
     if hook.kind != "validate-delete":
         conditions.append({"name": "not-being-deleted", "expression": _NOT_DELETING})

@@ -4,7 +4,7 @@ It asks nobody and changes nothing: what the controllers, the caches and the eve
 (ready for JSON) flows out. The host serves it under `/debug`, the commands `top`, `queue` and `explain` show it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from konverge.errors import KonvergeError
 from konverge.model import meta
 from konverge.model.custom import CustomResource
 from konverge.model.meta import Key
+from konverge.model.resource import Pod
 from konverge.runtime.controller import Controller
 from konverge.runtime.describe import summarize, summarize_child
 from konverge.runtime.events import EventRecorder
@@ -26,6 +27,12 @@ KEYS: Final = 1000
 SAMPLE: Final = 100
 """How many objects the size of a cache is estimated from."""
 
+PODS: Final = frozenset({"pod", "pods", "po"})
+"""How a person may call the kind that the scheduler knows about."""
+
+ExplainPod = Callable[[str, str], dict[str, Any] | None]
+"""What the scheduler tells of the pod with that namespace and name; None of one that it does not know."""
+
 
 class UnknownToOperator(KonvergeError):
     """No controller reconciles such a kind; the message lists those that are known."""
@@ -34,9 +41,16 @@ class UnknownToOperator(KonvergeError):
 class Inspector:
     """Looks into the parts of one operator."""
 
-    def __init__(self, controllers: Sequence[Controller], caches: Caches, recorder: EventRecorder) -> None:
+    def __init__(
+        self,
+        controllers: Sequence[Controller],
+        caches: Caches,
+        recorder: EventRecorder,
+        explain_pod: ExplainPod | None = None,
+    ) -> None:
+        """`explain_pod` is the scheduler's part, where there is one."""
         self._controllers = {controller.name: controller for controller in controllers}
-        self._caches, self._recorder = caches, recorder
+        self._caches, self._recorder, self._explain_pod = caches, recorder, explain_pod
 
     def queues(self, controller: str = "", limit: int = KEYS) -> list[dict[str, Any]]:
         """Each queue, or that of one controller: what is ready, delayed and processing. Raises: UnknownToOperator."""
@@ -48,7 +62,9 @@ class Inspector:
         return [_informer(informer) for informer in self._caches.informers]
 
     def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        """All that is known of one object. Raises: UnknownToOperator."""
+        """All that is known of one object; of a pod what the scheduler knows. Raises: UnknownToOperator."""
+        if self._explain_pod is not None and kind.lower() in PODS:
+            return self._pod(self._explain_pod, Key(namespace, name))
         controller = self._find(kind)
         key = Key(namespace if controller.resource.namespaced else "", name)
         obj = self._caches.cache(controller.resource).get(key)
@@ -72,6 +88,22 @@ class Inspector:
             },
             "children": [summarize_child(child) for child in self._children(controller, uid)] if uid else [],
             "events": [event._asdict() for event in self._recorder.recent(uid)] if uid else [],
+        }
+
+    def _pod(self, explain_pod: ExplainPod, key: Key) -> dict[str, Any]:
+        """The same for a pod, which no controller of ours has in its queue, with the scheduler's part instead."""
+        obj = self._caches.cache(Pod).get(key)
+        return {
+            "kind": Pod.kind,
+            "resource": str(Pod),
+            "namespace": key.namespace,
+            "name": key.name,
+            "object": None if obj is None else summarize(obj),
+            "queue": None,
+            "last": None,
+            "children": [],
+            "events": [] if obj is None else [event._asdict() for event in self._recorder.recent(meta.uid_of(obj))],
+            "scheduling": explain_pod(*key),
         }
 
     def _find(self, text: str) -> Controller:
@@ -141,6 +173,7 @@ def _informer(informer: Informer) -> dict[str, Any]:
         "namespace": scope.namespace or "",
         "selector": ",".join(filter(None, (scope.label_selector, scope.field_selector))),
         "metadataOnly": scope.metadata_only,
+        "leftOut": list(scope.left_out),
         "objects": objects,
         "bytes": _bytes(informer, objects),
         "synced": health.synced,

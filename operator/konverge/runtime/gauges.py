@@ -49,10 +49,7 @@ class CacheGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See Collector."""
-        labels = ["resource", "namespace"]
-        objects = GaugeMetricFamily("konverge_cache_objects", "Objects in the cache.", labels=labels)
-        healthy = GaugeMetricFamily("konverge_cache_healthy", "1 while the informer follows the server.", labels=labels)
-        lists = CounterMetricFamily("konverge_cache_relists", "Complete lists after the first one.", labels=labels)
+        objects, healthy, lists, dropped = self.families()
         # A resource may be followed in several parts; together they are one series.
         parts: defaultdict[tuple[str, str], list[Informer]] = defaultdict(list)
         for informer in self._caches.informers:
@@ -61,5 +58,16 @@ class CacheGauges(Collector):
             objects.add_metric(values, sum(len(each.store) for each in informers))
             healthy.add_metric(values, all(each.health.healthy for each in informers))
             lists.add_metric(values, sum(max(0, each.health.lists - 1) for each in informers))
-        yield from (objects, healthy, lists)
-        yield CounterMetricFamily("konverge_events_dropped", "Events that were not written.", self._recorder.dropped)
+        dropped.add_metric([], self._recorder.dropped)
+        yield from (objects, healthy, lists, dropped)
+
+    @staticmethod
+    def families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, CounterMetricFamily, CounterMetricFamily]:
+        """What there is to collect, without values."""
+        labels = ["resource", "namespace"]
+        return (
+            GaugeMetricFamily("konverge_cache_objects", "Objects in the cache.", labels=labels),
+            GaugeMetricFamily("konverge_cache_healthy", "1 while the informer follows the server.", labels=labels),
+            CounterMetricFamily("konverge_cache_relists", "Complete lists after the first one.", labels=labels),
+            CounterMetricFamily("konverge_events_dropped", "Events that were not written."),
+        )

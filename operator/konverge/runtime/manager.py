@@ -96,7 +96,11 @@ class Manager:
         report: dict[str, str | None] = {"caches-synced": None if self.synced else "the caches have not listed yet"}
         for informer in self.caches.health():
             scope = informer.scope
-            part = ("metadata" if scope.metadata_only else "", scope.label_selector, scope.field_selector)
+            part = (
+                "metadata" if scope.metadata_only else "lean" if scope.left_out else "",
+                scope.label_selector,
+                scope.field_selector,
+            )
             name = "-".join(filter(None, ["informer", str(informer.resource), scope.namespace, *part]))
             report[name] = None if informer.healthy else informer.last_error or "not watching"
         return report

@@ -32,6 +32,11 @@ RESULTS: Final = ("success", "error", "requeue", "requeue_after")
 METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 OTHER: Final = "other"
 WEBHOOK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+PLUGIN_BUCKETS: Final = tuple(1e-5 * 1.5**step for step in range(20))
+POINT_BUCKETS: Final = tuple(1e-4 * 2**step for step in range(12))
+SLI_BUCKETS: Final = tuple(0.01 * 2**step for step in range(20))
+MANY_ATTEMPTS: Final = 15
+"""From so many attempts on, pods share the label `15+`."""
 MAX_PROFILES: Final = 100
 """How many scheduler profiles have a label of their own."""
 
@@ -104,6 +109,48 @@ class Metrics:
             registry=registry,
         )
         self.pending_pods = Gauge("scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry)
+        self.plugin_time = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "How long a call of a plugin took, of one attempt in ten; those that failed are all here.",
+            ["plugin", "extension_point", "status"],
+            buckets=PLUGIN_BUCKETS,
+            registry=registry,
+        )
+        self.point_time = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "How long all plugins of an extension point took, of one attempt in ten.",
+            ["extension_point", "status", "profile"],
+            buckets=POINT_BUCKETS,
+            registry=registry,
+        )
+        self.scheduling_sli = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From when a pod was first queued to when it was bound.",
+            ["attempts"],
+            buckets=SLI_BUCKETS,
+            registry=registry,
+        )
+        self.scheduling_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that it took to place a pod.",
+            buckets=(1, 2, 4, 8, 16),
+            registry=registry,
+        )
+        self.incoming_pods = Counter(
+            "scheduler_queue_incoming_pods",
+            "Pods that came into a queue, by what brought them.",
+            ["queue", "event"],
+            registry=registry,
+        )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts", "Attempts to make room by preemption.", registry=registry
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims",
+            "Pods evicted to make room for one.",
+            buckets=(1, 2, 4, 8, 16, 32, 64),
+            registry=registry,
+        )
         self.webhook_latency = Histogram(
             "controller_runtime_webhook_latency_seconds",
             "How long an answer to a webhook took.",
@@ -261,11 +308,7 @@ class SchedulerMetrics:
 
     def attempt(self, profile: str, result: str, seconds: float) -> None:
         """An attempt to place a pod of that profile ended, `seconds` after it began."""
-        if profile not in self._profiles:
-            if len(self._profiles) >= MAX_PROFILES:
-                profile = OTHER
-            else:
-                self._profiles.add(profile)
+        profile = self._label(profile)
         self._metrics.attempts.labels(result, profile).inc()
         self._metrics.attempt_time.labels(result, profile).observe(seconds)
 
@@ -273,6 +316,37 @@ class SchedulerMetrics:
         """How many pods wait, by place in the queue."""
         for queue, count in (("active", active), ("backoff", backoff), ("unschedulable", unschedulable)):
             self._metrics.pending_pods.labels(queue).set(count)
+
+    def scheduled(self, attempts: int, seconds: float) -> None:
+        """A pod was bound at that attempt, `seconds` after it was first queued."""
+        label = str(attempts) if attempts < MANY_ATTEMPTS else f"{MANY_ATTEMPTS}+"
+        self._metrics.scheduling_sli.labels(label).observe(seconds)
+        self._metrics.scheduling_attempts.observe(attempts)
+
+    def queued(self, queue: str, event: str) -> None:
+        """A pod came into that queue because of that event."""
+        self._metrics.incoming_pods.labels(queue, event).inc()
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """A call of a plugin ended."""
+        self._metrics.plugin_time.labels(plugin, point, status).observe(seconds)
+
+    def extension_point(self, profile: str, point: str, status: str, seconds: float) -> None:
+        """All plugins of an extension point were called."""
+        self._metrics.point_time.labels(point, status, self._label(profile)).observe(seconds)
+
+    def preemption(self, victims: int) -> None:
+        """It was tried to make room for a pod by evicting that many; 0 when that would not help."""
+        self._metrics.preemption_attempts.inc()
+        if victims:
+            self._metrics.preemption_victims.observe(victims)
+
+    def _label(self, profile: str) -> str:
+        if profile not in self._profiles:
+            if len(self._profiles) >= MAX_PROFILES:
+                return OTHER
+            self._profiles.add(profile)
+        return profile
 
 
 class WebhookMetrics:

@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
+from konverge.cache.informer import Caches
 from konverge.errors import ModelError
 from konverge.model.custom import CustomResource, Kind, resource_of
+from konverge.model.intercept import Intercept, Operations
 from konverge.model.meta import Key
 from konverge.model.rbac import Access
-from konverge.model.resource import ResourceType
+from konverge.model.resource import Object, ResourceType
 from konverge.runtime.context import Context
 from konverge.runtime.declare import Declared, IndexDeclaration, Readable, View, Watch, declare
 from konverge.runtime.predicates import Predicate, changed
@@ -54,6 +56,8 @@ class Reconciler(ABC, Generic[R]):
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
     shards: ClassVar[int] = 1
     shard_of: ClassVar[ShardOf] = staticmethod(str)
+    intercepts: ClassVar[tuple[Intercept, ...]] = ()
+    """Hooks on new objects of others, which `intercept` answers."""
 
     def __init_subclass__(
         cls,
@@ -115,6 +119,11 @@ class Reconciler(ABC, Generic[R]):
 
         Called again when one failed: the one in its place is then read on.
         """
+        return ()
+
+    @classmethod
+    def intercept(cls, hook: Intercept, obj: Object, namespace: str, caches: Caches, /) -> Operations:  # noqa: ARG003
+        """What to change of a new object of `hook.resource`. Called in the event loop, on standby replicas too."""
         return ()
 
     @classmethod

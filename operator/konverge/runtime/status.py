@@ -10,6 +10,7 @@ from konverge.model import meta
 from konverge.model.conditions import Verdict, summarize
 from konverge.model.custom import CustomResource, Status
 from konverge.model.resource import Object
+from konverge.model.sets import in_order
 from konverge.ports import Clock, PatchType, Random, Reader, Writer
 from konverge.runtime.draft import ConditionsDraft, PhaseDraft
 
@@ -22,7 +23,7 @@ _FRAMEWORK_FIELDS: Final = {"observed_generation", "conditions", "phase", "phase
 
 def own_fields(status: Status) -> dict[str, Any]:
     """The reconciler's fields of a status as JSON under their wire names, with null for what is unset."""
-    return status.model_dump(mode="json", by_alias=True, exclude=_FRAMEWORK_FIELDS)
+    return in_order(status, status.model_dump(mode="json", by_alias=True, exclude=_FRAMEWORK_FIELDS))
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

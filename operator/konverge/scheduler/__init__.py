@@ -5,6 +5,7 @@ The flow: `intake` (caches) -> `queue` -> `cycle` on the `snapshot` -> `reserve`
 """
 
 from konverge.scheduler.framework import Point
+from konverge.scheduler.policies import Rule
 from konverge.scheduler.profile import ALL_PLUGINS, PluginSet, PluginUse, ProfileConfig
 from konverge.scheduler.registry import Registry
 from konverge.scheduler.scheduler import Scheduler
@@ -18,6 +19,7 @@ __all__ = [
     "ProfileConfig",
     "ProfileStats",
     "Registry",
+    "Rule",
     "Scheduler",
     "SchedulingObserver",
 ]

@@ -1,8 +1,11 @@
 """Binding, beside the scheduling of further pods: the one path by which a chosen node becomes true, or is undone.
 
-In flow a pod and its node, already assumed in the snapshot; out flows the bind, and then one of two calls: `bound`, or
-`failed` after which the caller rolls back. A write that failed may still have taken effect. So before anything is
-undone the server is asked how the pod stands; until it has answered, the room on the node stays taken.
+    wait for leave (Permit) -> PreBind -> a slot -> Bind -> PostBind
+
+In flow a pod and its node, already assumed in the snapshot; out flows the bind, and then one of three calls: `bound`,
+`rejected`, or `failed`, after which the caller rolls back. A write that failed may still have taken effect. So before
+anything is undone the server is asked how the pod stands; until it has answered, the room on the node stays taken.
+Only Bind takes a slot: what a pod waits for before may take minutes.
 """
 
 import asyncio
@@ -16,10 +19,13 @@ from konverge.errors import KonvergeError, NotFound, PluginFailed
 from konverge.model.meta import uid_of
 from konverge.model.resource import Pod
 from konverge.ports import Clock, Reader
-from konverge.scheduler.framework import Code, CycleState
+from konverge.scheduler.diagnosis import Diagnosis, turned_away
+from konverge.scheduler.framework import Code, CycleState, Point, Verdict
 from konverge.scheduler.profile import Profile
 from konverge.scheduler.queue import Waiting
 from konverge.scheduler.status import StatusWriter
+from konverge.scheduler.waiting import WaitingRoom
+from konverge.scheduler.watch import PluginWatch, failed, misplaced
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +39,7 @@ STOP_GRACE: Final = 5.0
 """Seconds that running binds get when the scheduler stops."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
     """A pod on its way to its node."""
 
@@ -43,6 +49,8 @@ class Assignment:
     profile: Profile
     started: float
     """When its attempt began, monotonic seconds."""
+    sampled: bool = False
+    """Whether the attempt is measured."""
 
 
 class Outcome(Protocol):
@@ -52,18 +60,34 @@ class Outcome(Protocol):
         """The server has the pod on that node."""
         ...
 
-    def failed(self, assignment: Assignment, error: Exception) -> None:
+    def rejected(self, assignment: Assignment, diagnosis: Diagnosis) -> None:
+        """A plugin turned the pod away from that node."""
+        ...
+
+    def failed(self, assignment: Assignment, message: str) -> None:
         """The pod is not on that node, or is gone."""
         ...
 
 
 class Binder:
-    """Runs the Bind plugins in the background, a bounded number at a time."""
+    """Takes pods from reserve to their node in the background, a bounded number of binds at a time."""
 
-    def __init__(self, reader: Reader, pods: Cache, status: StatusWriter, clock: Clock, outcome: Outcome) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        pods: Cache,
+        status: StatusWriter,
+        clock: Clock,
+        outcome: Outcome,
+        room: WaitingRoom,
+        watch: PluginWatch,
+    ) -> None:
         self._reader, self._pods, self._status, self._clock, self._outcome = reader, pods, status, clock, outcome
+        self._room, self._watch = room, watch
         self._slots = asyncio.Semaphore(MAX_BINDS)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._preparing: dict[str, tuple[Assignment, asyncio.Task[None]]] = {}
+        self._let_go: dict[str, str] = {}
 
     async def ready(self) -> None:
         """Wait until another bind may start."""
@@ -72,12 +96,30 @@ class Binder:
 
     def start(self, assignment: Assignment) -> None:
         """Bind in the background."""
+        uid = assignment.waiting.pod.uid
         task = asyncio.create_task(self._run(assignment), name=f"bind {assignment.waiting.pod.key}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._preparing[uid] = (assignment, task)
+        task.add_done_callback(self._ended)
+
+    def prepares(self, uid: str) -> bool:
+        """Whether the pod is on its way to a node, and not yet at its Bind."""
+        return uid in self._preparing
+
+    def let_go(self, uid: str, reason: str) -> bool:
+        """End what the pod waits for or prepares, and fail its assignment. False when it is not at that, or not any more."""
+        if uid not in self._preparing:
+            return False
+        self._let_go.setdefault(uid, reason)
+        return self._preparing[uid][1].cancel()
 
     async def stop(self) -> None:
-        """Let the binds that run end, for a while; what is cut off, the next scheduler reads from the server."""
+        """Give back the pods that wait for leave, and let the rest end, for a while.
+
+        What is cut off in its bind, the next scheduler reads from the server.
+        """
+        for waiting in self._room.all():
+            self.let_go(waiting.pod.uid, "the scheduler stops")
         tasks = list(self._tasks)
         grace = asyncio.create_task(self._clock.sleep(STOP_GRACE))
         ended = asyncio.create_task(_all(tasks))
@@ -88,19 +130,91 @@ class Binder:
                 task.cancel()
             await asyncio.gather(grace, ended, return_exceptions=True)
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task that was cancelled before its pod was ready to be bound has told nobody yet."""
+        self._tasks.discard(task)
+        for uid, (assignment, of_it) in list(self._preparing.items()):
+            if of_it is task:
+                self._prepared(uid)
+                self._room.drop(uid)
+                self._outcome.failed(assignment, self._let_go.pop(uid, "cancelled"))
+
     async def _run(self, assignment: Assignment) -> None:
+        pod = assignment.waiting.pod
+        try:
+            diagnosis = await self._prepare(assignment)
+        except Exception as error:  # noqa: BLE001 - whatever a PreBind plugin raises, the assumption must end
+            self._prepared(pod.uid)
+            self._outcome.failed(assignment, str(error))
+            return
+        self._prepared(pod.uid)
+        if diagnosis is not None:
+            self._outcome.rejected(assignment, diagnosis)
+            return
         async with self._slots:
-            pod = assignment.waiting.pod
             try:
                 await self._status.settle(pod.uid)
-                await _bind(assignment)
+                await self._bind(assignment)
             except Exception as error:  # noqa: BLE001 - whatever a Bind plugin raises, the assumption must end
-                if await self._holds_after_all(assignment):
-                    self._outcome.bound(assignment)
-                else:
-                    self._outcome.failed(assignment, error)
-            else:
-                self._outcome.bound(assignment)
+                if not await self._holds_after_all(assignment):
+                    self._outcome.failed(assignment, f"binding rejected: {error}")
+                    return
+            self._outcome.bound(assignment)
+            self._post_bind(assignment)
+
+    def _prepared(self, uid: str) -> None:
+        self._preparing.pop(uid, None)
+
+    async def _prepare(self, assignment: Assignment) -> Diagnosis | None:
+        """Wait for leave and run the PreBind plugins; a diagnosis if one rejects the pod. Raises: PluginFailed."""
+        pod, profile = assignment.waiting.pod, assignment.profile
+        if pod.uid in self._room:
+            decision = await self._room.decision(pod.uid)
+            if decision.verdict.rejected:
+                return turned_away(decision.plugin, decision.verdict.reasons)
+        if not profile.pre_binds:
+            return None
+        since = self._clock.monotonic()
+        for plugin in profile.pre_binds:
+            answer = plugin.pre_bind(assignment.state, pod, assignment.node_name)
+            try:
+                verdict = await self._watch.waited(plugin, Point.PRE_BIND, answer, sampled=assignment.sampled)
+            except Exception as error:
+                raise failed(plugin, Point.PRE_BIND, f"{type(error).__name__}: {error}") from error
+            if verdict.rejected:
+                return turned_away(plugin.name, verdict.reasons)
+            if verdict.code not in {Code.SUCCESS, Code.SKIP}:
+                raise misplaced(plugin, Point.PRE_BIND, verdict)
+        self._passed(assignment, Point.PRE_BIND, since)
+        return None
+
+    async def _bind(self, assignment: Assignment) -> None:
+        """Ask the Bind plugins in turn. Raises: what they raise; PluginFailed when none binds the pod."""
+        pod, since = assignment.waiting.pod, self._clock.monotonic()
+        for plugin in assignment.profile.binds:
+            answer = plugin.bind(assignment.state, pod, assignment.node_name)
+            verdict: Verdict = await self._watch.waited(plugin, Point.BIND, answer, sampled=assignment.sampled)
+            if verdict.code is Code.SUCCESS:
+                self._passed(assignment, Point.BIND, since)
+                return
+            if verdict.code is not Code.SKIP:
+                raise misplaced(plugin, Point.BIND, verdict)
+        raise PluginFailed("Bind", f"no bind plugin of profile {assignment.profile.scheduler_name!r} took the pod")
+
+    def _post_bind(self, assignment: Assignment) -> None:
+        since = self._clock.monotonic()
+        for plugin in assignment.profile.post_binds:
+            try:
+                with self._watch.call(plugin, Point.POST_BIND):
+                    plugin.post_bind(assignment.state, assignment.waiting.pod, assignment.node_name)
+            except PluginFailed:
+                _log.exception("pod %s is bound, but a plugin failed on it", assignment.waiting.pod.key)
+        if assignment.profile.post_binds:
+            self._passed(assignment, Point.POST_BIND, since)
+
+    def _passed(self, assignment: Assignment, point: Point, since: float) -> None:
+        if assignment.sampled:
+            self._watch.passed(assignment.profile.scheduler_name, point, Code.SUCCESS, since)
 
     async def _holds_after_all(self, assignment: Assignment) -> bool:
         """Ask the server where the pod is; the cache learns of it too, so that a bind by others counts at once."""
@@ -122,16 +236,3 @@ class Binder:
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _bind(assignment: Assignment) -> None:
-    """Ask the Bind plugins in turn. Raises: what they raise; PluginFailed when none binds the pod."""
-    pod = assignment.waiting.pod
-    for plugin in assignment.profile.binds:
-        verdict = await plugin.bind(assignment.state, pod, assignment.node_name)
-        if verdict.code is Code.SUCCESS:
-            return
-        if verdict.code is not Code.SKIP:
-            reasons = ", ".join(verdict.reasons) or "no reason given"
-            raise PluginFailed(plugin.name, f"running {plugin.name!r} bind plugin: {verdict.code.value}: {reasons}")
-    raise PluginFailed("Bind", f"no bind plugin of profile {assignment.profile.scheduler_name!r} took the pod")

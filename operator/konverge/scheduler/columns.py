@@ -60,6 +60,10 @@ class InternedColumn(Generic[V]):
         """The ids of the values that `rows` hold: indexes into `values`."""
         return self._column.take(rows)
 
+    def id_at(self, row: int) -> int:
+        """The id of the value of one row that was set."""
+        return int(self._column.values[row])
+
     def judge_bool(self, rows: IntArray, judge: Callable[[V], bool]) -> BoolArray:
         """What `judge` says of each row's value; it is asked once a distinct value."""
         ids = self.ids(rows)
@@ -82,8 +86,8 @@ def _spread(ids: IntArray, values: Sequence[V], judge: Callable[[V], int], dtype
     return spread
 
 
-def grown(values: IntArray, size: int) -> IntArray:
+def grown(values: npt.NDArray[N], size: int) -> npt.NDArray[N]:
     """A copy with room for at least `size` rows, doubling so that growth stays cheap."""
-    larger = np.zeros(max(size, 2 * len(values)), dtype=np.int64)
+    larger = np.zeros(max(size, 2 * len(values)), dtype=values.dtype)
     larger[: len(values)] = values
     return larger

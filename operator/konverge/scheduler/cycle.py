@@ -4,21 +4,26 @@ In flow a profile, the snapshot and a pod; out flows the node, or a diagnosis. N
 snapshot holds still. A plugin that raises, or answers what it must not, ends this attempt with `PluginFailed`.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from konverge.errors import PluginFailed
 from konverge.ports import Random
 from konverge.scheduler.columns import IntArray
 from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.framework import MAX_SCORE, Code, CycleState, Plugin, Point, PreFilterResult, Verdict
+from konverge.scheduler.framework import BatchVerdict, Code, CycleState, Filter, Point, PreFilterResult
+from konverge.scheduler.memo import Memo
+from konverge.scheduler.nominations import Nominations
 from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.postfilter import post_filter
 from konverge.scheduler.profile import Profile
+from konverge.scheduler.scoring import Scoring, total_of
+from konverge.scheduler.sieve import Sieve, Sieves
 from konverge.scheduler.snapshot import Snapshot
+from konverge.scheduler.trial import PodTrials
+from konverge.scheduler.watch import UNWATCHED, PluginWatch, misplaced
 
 MIN_FEASIBLE: Final = 100
 """The search never stops before so many nodes fit."""
@@ -48,49 +53,99 @@ class Ranking:
         return frozenset(name for name, total in zip(self.node_names, self.totals, strict=True) if total == highest)
 
 
-class Cycle:
-    """The algorithm. It keeps one thing between pods: where the next search for nodes begins."""
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What each filter says of each node, whatever the others say."""
 
-    def __init__(self, snapshot: Snapshot, random: Random) -> None:
+    rows: IntArray
+    """The nodes that the prefilters leave; why not the others, `diagnosis` tells."""
+    diagnosis: Diagnosis
+    verdicts: Sequence[tuple[Filter, BatchVerdict]]
+    """About `rows`; filters that have nothing to do for the pod are left out."""
+
+
+class Cycle:
+    """The algorithm. Between pods it keeps where the next search for nodes begins, and what it may of plugins' answers."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        random: Random,
+        watch: PluginWatch = UNWATCHED,
+        nominations: Nominations | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._random = random
+        self._watch = watch
+        self._nominations = nominations if nominations is not None else Nominations()
+        memo = Memo(snapshot)
+        self._sieves, self._scoring = (
+            Sieves(snapshot, memo, watch, self._nominations, random),
+            Scoring(snapshot, memo, watch),
+        )
         self._start = 0
 
     def schedule(self, profile: Profile, pod: PodInfo) -> Choice | Diagnosis:
         """Choose a node for `pod`, or say why none will do. Raises: PluginFailed."""
         state = CycleState()
-        diagnosis = Diagnosis(nodes=len(self._snapshot))
-        if not diagnosis.nodes:
-            return diagnosis
-        feasible = self._find(profile, state, pod, diagnosis)
-        if not len(feasible):
-            return diagnosis
+        feasible = self._feasible(profile, state, pod)
+        if isinstance(feasible, Diagnosis):
+            return feasible
         row = feasible[0] if len(feasible) == 1 else self._pick(profile, state, pod, feasible)
         return Choice(self._snapshot.node(int(row)).name, state)
 
     def rank(self, profile: Profile, pod: PodInfo) -> Ranking | Diagnosis:
         """Score every node that `schedule` would choose from, or say why none will do. Raises: PluginFailed."""
         state = CycleState()
-        diagnosis = Diagnosis(nodes=len(self._snapshot))
-        feasible = self._find(profile, state, pod, diagnosis) if diagnosis.nodes else self._snapshot.rows
-        if not len(feasible):
-            return diagnosis
-        scores = self._scores(profile, state, pod, feasible)
+        feasible = self._feasible(profile, state, pod)
+        if isinstance(feasible, Diagnosis):
+            return feasible
+        scores = self._scoring.scores(profile, state, pod, feasible)
         names = tuple(node.name for node in self._snapshot.nodes(feasible))
-        return Ranking(names, scores, _total(scores, len(feasible)))
+        return Ranking(names, scores, total_of(scores, len(feasible)))
 
-    # Filtering
+    def judge(self, profile: Profile, pod: PodInfo) -> Judgement:
+        """Ask every filter about every node, also about those that another turned away. Raises: PluginFailed."""
+        state, diagnosis = CycleState(), Diagnosis(nodes=len(self._snapshot))
+        rows = self._pre_filter(profile, state, pod, diagnosis, state.skipped)
+        verdicts = []
+        for plugin in profile.filters if len(rows) else ():
+            if plugin.name not in state.skipped:
+                with self._watch.call(plugin, Point.FILTER):
+                    verdicts.append((plugin, plugin.filter_batch(state, pod, self._snapshot, rows)))
+        return Judgement(rows, diagnosis, verdicts)
+
+    # Inside
+
+    def _feasible(self, profile: Profile, state: CycleState, pod: PodInfo) -> IntArray | Diagnosis:
+        """The nodes to choose from, as rows; or why there are none, and the way out that PostFilter plugins see."""
+        diagnosis = Diagnosis(nodes=len(self._snapshot))
+        if not diagnosis.nodes:
+            return diagnosis
+        found = self._find(profile, state, pod, diagnosis)
+        if len(found):
+            return found
+        trials = PodTrials(profile, state, pod, self._snapshot, self._nominations, self._random)
+        post_filter(profile, self._watch, state, pod, trials, diagnosis)
+        return diagnosis
 
     def _find(self, profile: Profile, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> IntArray:
         """The nodes that fit, as rows: all of them, or as many as the profile wants to score."""
-        skipped: set[str] = set()
-        rows = self._pre_filter(profile, state, pod, diagnosis, skipped)
+        rows = self._pre_filter(profile, state, pod, diagnosis, state.skipped)
+        if not len(rows):
+            return rows
+        sieve = self._sieves.sieve(profile, state, pod)
         nominated = self._snapshot.row_of(pod.nominated_node)
         if nominated is not None and nominated in rows:
-            alone = self._passing(profile, state, pod, rows[rows == nominated], Diagnosis(diagnosis.nodes), skipped)
+            alone = sieve.passing(rows[rows == nominated])
             if len(alone):
                 return alone
-        return self._search(profile, state, pod, rows, diagnosis, skipped)
+            sieve.forget()
+        wanted = nodes_wanted(profile.percentage_of_nodes_to_score, len(rows)) if profile.scores else 1
+        found = self._search(sieve, rows, wanted, diagnosis.nodes)
+        if not len(found):
+            sieve.explain(diagnosis)
+        return found
 
     def _pre_filter(
         self, profile: Profile, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, skipped: set[str]
@@ -99,8 +154,9 @@ class Cycle:
         names: frozenset[str] | None = None
         narrowing: list[str] = []
         for plugin in profile.pre_filters:
-            with _blamed(plugin, Point.PRE_FILTER):
+            with self._watch.call(plugin, Point.PRE_FILTER) as call:
                 answer = plugin.pre_filter(state, pod, self._snapshot)
+                call.code = answer.verdict.code
             verdict = answer.verdict
             if verdict.code is Code.SKIP:
                 skipped.add(plugin.name)
@@ -109,7 +165,7 @@ class Cycle:
                 diagnosis.plugins.add(plugin.name)
                 return rows[:0]
             elif verdict.code is not Code.SUCCESS:
-                raise _misplaced(plugin, Point.PRE_FILTER, verdict)
+                raise misplaced(plugin, Point.PRE_FILTER, verdict)
             if answer.node_names is not None:
                 narrowing.append(plugin.name)
                 names = _both(names, answer)
@@ -130,101 +186,32 @@ class Cycle:
             diagnosis.reasons[f"node(s) didn't satisfy plugin(s) {listed}"] += diagnosis.nodes - len(found)
         return np.array(found, dtype=np.int64)
 
-    def _search(
-        self,
-        profile: Profile,
-        state: CycleState,
-        pod: PodInfo,
-        rows: IntArray,
-        diagnosis: Diagnosis,
-        skipped: set[str],
-    ) -> IntArray:
+    def _search(self, sieve: Sieve, rows: IntArray, wanted: int, nodes: int) -> IntArray:
         """Filter from the rotating start until enough nodes fit; move the start on by the nodes looked at."""
         count = len(rows)
-        if not count:
-            return rows
-        wanted = nodes_wanted(profile.percentage_of_nodes_to_score, count) if profile.scores else 1
+        if wanted >= count:
+            self._start = (self._start + count) % nodes
+            return sieve.passing(rows)
         start = self._start % count
         order = np.concatenate((rows[start:], rows[:start])) if start else rows
         found: list[IntArray] = []
         missing, looked_at = wanted, 0
         while missing > 0 and looked_at < count:
             chunk = order[looked_at : looked_at + max(wanted, MIN_FEASIBLE)]
-            passing = self._passing(profile, state, pod, chunk, diagnosis, skipped)
+            passing = sieve.passing(chunk)
             if len(passing) >= missing:
                 passing = passing[:missing]
                 chunk = chunk[: int(np.flatnonzero(chunk == passing[-1])[0]) + 1]
             found.append(passing)
             missing -= len(passing)
             looked_at += len(chunk)
-        self._start = (self._start + looked_at) % diagnosis.nodes
+        self._start = (self._start + looked_at) % nodes
         return np.concatenate(found)
-
-    def _passing(
-        self,
-        profile: Profile,
-        state: CycleState,
-        pod: PodInfo,
-        rows: IntArray,
-        diagnosis: Diagnosis,
-        skipped: set[str],
-    ) -> IntArray:
-        """Those of `rows` that every filter passes. A node is turned away by the first filter that rejects it."""
-        for plugin in profile.filters:
-            if plugin.name in skipped or not len(rows):
-                continue
-            with _blamed(plugin, Point.FILTER):
-                verdict = plugin.filter_batch(state, pod, self._snapshot, rows)
-                rejected = verdict.rejected(len(rows))
-            if not rejected.any():
-                continue
-            diagnosis.plugins.add(plugin.name)
-            for reason, mask in verdict.reasons.items():
-                if count := int(np.count_nonzero(mask)):
-                    diagnosis.reasons[reason] += count
-            rows = rows[~rejected]
-        return rows
-
-    # Scoring
 
     def _pick(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> int:
         """The row of the highest score; chance decides between equals."""
-        totals = _total(self._scores(profile, state, pod, rows), len(rows))
-        best = rows[totals == totals.max()]
+        best = self._scoring.best(profile, state, pod, rows)
         return int(best[int(self._random.random() * len(best))])
-
-    def _scores(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> dict[str, IntArray]:
-        """The weighted scores by plugin."""
-        result: dict[str, IntArray] = {}
-        skipped = self._pre_score(profile, state, pod, rows)
-        for plugin, weight in profile.scores:
-            if plugin.name in skipped:
-                continue
-            with _blamed(plugin, Point.SCORE):
-                raw = plugin.score_batch(state, pod, self._snapshot, rows)
-                scores = plugin.normalize(state, pod, raw)
-                if scores.shape != rows.shape:
-                    raise ValueError(f"{len(scores)} scores for {len(rows)} nodes")
-            wrong = scores[(scores < 0) | (scores > MAX_SCORE)]
-            if len(wrong):
-                raise PluginFailed(
-                    plugin.name,
-                    f"plugin {plugin.name!r} returns an invalid score {wrong[0]}, it should in the range of [0, 100] "
-                    "after normalizing",
-                )
-            result[plugin.name] = weight * scores
-        return result
-
-    def _pre_score(self, profile: Profile, state: CycleState, pod: PodInfo, rows: IntArray) -> set[str]:
-        skipped: set[str] = set()
-        for plugin in profile.pre_scores:
-            with _blamed(plugin, Point.PRE_SCORE):
-                verdict = plugin.pre_score(state, pod, self._snapshot, rows)
-            if verdict.code is Code.SKIP:
-                skipped.add(plugin.name)
-            elif verdict.code is not Code.SUCCESS:
-                raise _misplaced(plugin, Point.PRE_SCORE, verdict)
-        return skipped
 
 
 def nodes_wanted(percentage: int, nodes: int) -> int:
@@ -235,27 +222,7 @@ def nodes_wanted(percentage: int, nodes: int) -> int:
     return max(MIN_FEASIBLE, nodes * share // 100)
 
 
-def _total(scores: Mapping[str, IntArray], count: int) -> IntArray:
-    return sum(scores.values(), start=np.zeros(count, dtype=np.int64))
-
-
 def _both(names: frozenset[str] | None, answer: PreFilterResult) -> frozenset[str] | None:
     if names is None or answer.node_names is None:
         return answer.node_names
     return names & answer.node_names
-
-
-@contextmanager
-def _blamed(plugin: Plugin, point: Point) -> Iterator[None]:
-    """Name the plugin in whatever it raises."""
-    try:
-        yield
-    except Exception as error:
-        raise PluginFailed(
-            plugin.name, f"running {plugin.name!r} {point.value} plugin: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _misplaced(plugin: Plugin, point: Point, verdict: Verdict) -> PluginFailed:
-    reasons = ", ".join(verdict.reasons) or "no reason given"
-    return PluginFailed(plugin.name, f"running {plugin.name!r} {point.value} plugin: {verdict.code.value}: {reasons}")

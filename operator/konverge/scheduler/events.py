@@ -1,9 +1,25 @@
-"""What happens in a cluster that may let a waiting pod fit: the kinds, and how a change of a node or pod maps to them."""
+"""What happens in a cluster that may let a waiting pod fit: the kinds, and how the change of an object maps to them."""
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from konverge.model.resource import Object
+from konverge.model.resource import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    ResourceType,
+    Service,
+    StatefulSet,
+    StorageClass,
+    VolumeAttachment,
+)
 from konverge.scheduler.podinfo import PodInfo
 
 
@@ -17,9 +33,45 @@ class ClusterEvent(Enum):
     POD_GONE = "a pod left its node"
     POD_PLACED = "a pod came onto a node, or one there got other labels"
     POD_SHRUNK = "a pod on a node asks for less"
+    CLAIM_CHANGED = "a PersistentVolumeClaim changed"
+    VOLUME_CHANGED = "a PersistentVolume changed"
+    STORAGE_CLASS_CHANGED = "a StorageClass changed"
+    STORAGE_CAPACITY_CHANGED = "a CSIStorageCapacity changed"
+    DRIVER_CHANGED = "a CSIDriver changed"
+    NODE_DRIVERS_CHANGED = "a CSINode changed"
+    ATTACHMENT_CHANGED = "a VolumeAttachment changed"
+    WORKLOAD_CHANGED = "a Service, ReplicaSet, StatefulSet or ReplicationController changed"
+    BUDGET_CHANGED = "a PodDisruptionBudget changed"
+    OTHER_CHANGED = "an object of another resource that a plugin reads changed"
 
 
 ANY_EVENT: Final = frozenset(ClusterEvent)
+
+_READ: Final[Mapping[ResourceType, ClusterEvent]] = {
+    PersistentVolumeClaim: ClusterEvent.CLAIM_CHANGED,
+    PersistentVolume: ClusterEvent.VOLUME_CHANGED,
+    StorageClass: ClusterEvent.STORAGE_CLASS_CHANGED,
+    CSIStorageCapacity: ClusterEvent.STORAGE_CAPACITY_CHANGED,
+    CSIDriver: ClusterEvent.DRIVER_CHANGED,
+    CSINode: ClusterEvent.NODE_DRIVERS_CHANGED,
+    VolumeAttachment: ClusterEvent.ATTACHMENT_CHANGED,
+    Service: ClusterEvent.WORKLOAD_CHANGED,
+    ReplicaSet: ClusterEvent.WORKLOAD_CHANGED,
+    StatefulSet: ClusterEvent.WORKLOAD_CHANGED,
+    ReplicationController: ClusterEvent.WORKLOAD_CHANGED,
+    PodDisruptionBudget: ClusterEvent.BUDGET_CHANGED,
+}
+
+
+def read_events(resource: ResourceType, old: Object | None, new: Object | None) -> tuple[ClusterEvent, ...]:
+    """What it means that an object of `resource`, which plugins read, came, changed or went.
+
+    Of workloads only the spec is read; their status changes with each of their pods.
+    """
+    event = _READ.get(resource, ClusterEvent.OTHER_CHANGED)
+    if event is ClusterEvent.WORKLOAD_CHANGED and old and new and old.get("spec") == new.get("spec"):
+        return ()
+    return (event,)
 
 
 def node_events(old: Object, new: Object) -> frozenset[ClusterEvent]:

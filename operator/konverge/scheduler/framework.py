@@ -2,26 +2,31 @@
 
 A plugin is a class that derives from one or more of the extension points below. The cycle calls them in this order:
 
-    PreEnqueue -> QueueSort -> PreFilter -> Filter -> PreScore -> Score -> normalize -> Reserve -> Bind
+    PreEnqueue -> QueueSort -> PreFilter -> Filter -> (PostFilter, when no node fits) -> PreScore -> Score -> normalize
+        -> Reserve -> Permit -> PreBind -> Bind -> PostBind
 
 A plugin author writes the per-node methods `filter` and `score`. `filter_batch` and `score_batch` judge many nodes at
 once from the snapshot's columns; their default loops over the per-node methods, and the built-in plugins replace it.
-Plugins are pure: no clock, no chance, no I/O, save for Bind.
+Plugins are pure: no clock, no chance, no I/O, save for PreBind and Bind, which run beside the next attempts.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from konverge.ports import Writer
+from konverge.model.resource import ResourceType
+from konverge.ports import Random
 from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.diagnosis import Diagnosis
 from konverge.scheduler.events import ANY_EVENT, ClusterEvent
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
@@ -58,7 +63,7 @@ class Verdict:
     @property
     def rejected(self) -> bool:
         """Whether it says that the pod does not fit."""
-        return self.code in {Code.UNSCHEDULABLE, Code.UNRESOLVABLE}
+        return self.code is Code.UNSCHEDULABLE or self.code is Code.UNRESOLVABLE
 
 
 SUCCESS: Final = Verdict(Code.SUCCESS)
@@ -102,6 +107,8 @@ class CycleState:
 
     def __init__(self) -> None:
         self._values: dict[type, Any] = {}
+        self.skipped: set[str] = set()
+        """The filters that have nothing to do for this pod, as their PreFilter said."""
 
     def write(self, value: object) -> None:
         """Keep `value` under its type."""
@@ -111,6 +118,12 @@ class CycleState:
         """The value of that type, if one was written."""
         return self._values.get(kind)
 
+    def copy(self) -> "CycleState":
+        """Another one that holds the same values."""
+        other = CycleState()
+        other._values, other.skipped = dict(self._values), set(self.skipped)
+        return other
+
 
 class PluginArgs(BaseModel):
     """The base of a plugin's arguments: camelCase outside, snake_case here; unknown fields are refused."""
@@ -118,11 +131,8 @@ class PluginArgs(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """What a plugin may use of the scheduler."""
-
-    writer: Writer
+FIRST_VERSION: Final = "v1"
+"""The version of a plugin that says none."""
 
 
 class Plugin(ABC):
@@ -130,13 +140,37 @@ class Plugin(ABC):
 
     name: ClassVar[str]
     """How profiles, policies and messages call it."""
+    version: ClassVar[str] = FIRST_VERSION
+    """Which of several implementations under one name this is; a profile may run one of them for a share of its pods."""
     Args: ClassVar[type[PluginArgs]] = PluginArgs
     """The model of its arguments."""
     events: ClassVar[frozenset[ClusterEvent]] = ANY_EVENT
     """What may make a pod fit that this plugin rejected; such a pod is not tried again before one happens."""
 
+    reads: ClassVar[frozenset[ResourceType]] = frozenset()
+    """What it reads through `Handle.lister`, besides pods, nodes and namespaces."""
+
+    reads_if_served: ClassVar[frozenset[ResourceType]] = frozenset()
+    """The same, of resources that a cluster may lack: read where the server had them when the operator started."""
+
+    node_only: ClassVar[bool] = False
+    """With a `signature`: whether the pods on a node change nothing about what the plugin says of it."""
+
+    @classmethod
+    def label(cls) -> str:
+        """What metrics and messages call it: its name, and beyond the first version that too, `NodeResourcesFit@v2`."""
+        return cls.name if cls.version == FIRST_VERSION else f"{cls.name}@{cls.version}"
+
     def __init__(self, args: PluginArgs, handle: Handle) -> None:  # noqa: B027 - most plugins take neither
         """Take the validated `Args`; called anew whenever a profile changes."""
+
+    def signature(self, state: CycleState, pod: PodInfo, /) -> Hashable | None:  # noqa: ARG002 - for overriding
+        """What Filter and Score read of the pod and of `state`, where all else that they read is the node in question.
+
+        Pods with equal signatures get the same answers, so these are kept for each node until the node or a pod on it
+        changes, and the per-node methods are asked about single nodes that did. None, the default: ask each time.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +236,61 @@ class Filter(Plugin):
         return BatchVerdict(reasons, final)
 
 
+class Trial(Protocol):
+    """A node as it would be with other pods on it."""
+
+    node: NodeInfo
+
+    def add(self, pod: PodInfo) -> None:
+        """Put the pod on the node."""
+        ...
+
+    def remove(self, pod: PodInfo) -> None:
+        """Take it off."""
+        ...
+
+    def verdict(self) -> Verdict:
+        """What the filters say of the node as it is now; of higher nominated pods as in a real attempt. PluginFailed."""
+        ...
+
+
+class Trials(Protocol):
+    """What an attempt that found no node may try out."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster; within a trial perhaps as it is in the trial."""
+        ...
+
+    @property
+    def random(self) -> Random:
+        """Chance."""
+        ...
+
+    def on(self, node: NodeInfo) -> AbstractContextManager[Trial]:
+        """Try things on this node; afterwards they have not happened."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """A PostFilter's answer: success with the node that the pod is nominated to once the victims are gone."""
+
+    verdict: Verdict
+    node_name: str | None = None
+    """Empty takes the pod's nomination away, None leaves it as it is."""
+    victims: tuple[PodInfo, ...] = ()
+    """Pods to evict from that node, in order."""
+
+
+class PostFilter(Plugin):
+    """Looks for a way out when no node fits."""
+
+    @abstractmethod
+    def post_filter(self, state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis, /) -> PostFilterResult:
+        """Success with a nomination, or a rejection; the first success ends the search. The scheduler evicts."""
+
+
 class PreScore(Plugin):
     """Looks at the pod once, before any node is scored."""
 
@@ -238,6 +327,38 @@ class Reserve(Plugin):
         """Undo `reserve`. Called on any failure after it, also where this plugin's own `reserve` never ran."""
 
 
+@dataclass(frozen=True, slots=True)
+class PermitResult:
+    """A Permit's answer: success, a rejection, or wait for so many seconds before the pod is rejected."""
+
+    verdict: Verdict = SUCCESS
+    timeout: float = 0.0
+
+
+class Permit(Plugin):
+    """May hold a pod back that has a node, until others are ready too."""
+
+    @abstractmethod
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str, /) -> PermitResult:
+        """Success, a rejection, or wait; who waits goes on by `Handle.waiting`."""
+
+
+class PreBind(Plugin):
+    """Prepares what the pod needs on its node."""
+
+    @abstractmethod
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str, /) -> Verdict:
+        """Success, skip, or a rejection that gives the node back. Raises: what its writes raise."""
+
+
+class PostBind(Plugin):
+    """Is told of pods that were bound."""
+
+    @abstractmethod
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str, /) -> None:
+        """Note it, or clean up; it cannot fail the pod any more."""
+
+
 class Bind(Plugin):
     """Tells the API server."""
 
@@ -255,10 +376,14 @@ class Point(Enum):
     QUEUE_SORT = "queueSort"
     PRE_FILTER = "preFilter"
     FILTER = "filter"
+    POST_FILTER = "postFilter"
     PRE_SCORE = "preScore"
     SCORE = "score"
     RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
     BIND = "bind"
+    POST_BIND = "postBind"
 
 
 INTERFACES: Final[Mapping[Point, type[Plugin]]] = {
@@ -266,10 +391,14 @@ INTERFACES: Final[Mapping[Point, type[Plugin]]] = {
     Point.QUEUE_SORT: QueueSort,
     Point.PRE_FILTER: PreFilter,
     Point.FILTER: Filter,
+    Point.POST_FILTER: PostFilter,
     Point.PRE_SCORE: PreScore,
     Point.SCORE: Score,
     Point.RESERVE: Reserve,
+    Point.PERMIT: Permit,
+    Point.PRE_BIND: PreBind,
     Point.BIND: Bind,
+    Point.POST_BIND: PostBind,
 }
 """What a plugin derives from to be called at a point."""
 

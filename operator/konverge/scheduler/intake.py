@@ -7,8 +7,9 @@ the queue), or it is placed in the snapshot. Only this module and the outcomes o
 from collections.abc import Callable
 
 from konverge.cache.store import Change, ChangeType
-from konverge.model.resource import Object
-from konverge.scheduler.events import ClusterEvent, node_events, shrunk
+from konverge.model.resource import Object, ResourceType
+from konverge.scheduler.changes import Changes
+from konverge.scheduler.events import ClusterEvent, node_events, read_events, shrunk
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.queue import SchedulingQueue
 from konverge.scheduler.snapshot import Snapshot
@@ -19,10 +20,19 @@ class Intake:
     """The subscribers of the caches."""
 
     def __init__(
-        self, snapshot: Snapshot, queue: SchedulingQueue, ledger: Ledger, admits: Callable[[PodInfo], bool]
+        self,
+        snapshot: Snapshot,
+        queue: SchedulingQueue,
+        ledger: Ledger,
+        admits: Callable[[PodInfo], bool],
+        changes: Changes,
     ) -> None:
-        """`admits` says whether a profile has the pod's `schedulerName`, and lets it into the queue."""
+        """`admits` says whether a profile has the pod's `schedulerName`, and lets it into the queue.
+
+        `changes` hears of what plugins read.
+        """
         self._snapshot, self._queue, self._ledger, self._admits = snapshot, queue, ledger, admits
+        self._changes = changes
 
     def on_node(self, change: Change) -> None:
         """A node came, changed or went."""
@@ -42,6 +52,15 @@ class Intake:
         else:
             self._snapshot.set_namespace(change.new)
         self._queue.notify([ClusterEvent.POD_PLACED])
+
+    def on_read(self, resource: ResourceType) -> Callable[[Change], None]:
+        """The subscriber of the cache of a resource that plugins read."""
+
+        def on_change(change: Change) -> None:
+            self._changes.notify()
+            self._queue.notify(read_events(resource, change.old, change.new))
+
+        return on_change
 
     def on_pod(self, change: Change) -> None:
         """A pod came, changed or went. One made anew under the same name is another pod."""

@@ -1,20 +1,28 @@
 """The pods on nodes, grouped by what other pods may ask about them: namespace, labels, and their own affinity.
 
-Pods of one workload are alike, so a selector is matched once a group instead of once a pod, and counts come a node at a
-time: this is what topology spread and pod affinity are computed from.
+Pods of one workload are alike, so a selector is matched once a group instead of once a pod. What was asked once is
+counted on as pods come and go: this is what topology spread and pod affinity are computed from.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
-import numpy as np
-
-from konverge.scheduler.columns import IntArray
-from konverge.scheduler.podaffinity import NO_TERMS, PodTerms
+from konverge.scheduler.columns import InternedColumn
+from konverge.scheduler.domains import Counts, DomainCounts, RowCounts
+from konverge.scheduler.latestused import LatestUsed
+from konverge.scheduler.podaffinity import NO_TERMS, AffinityTerm, PodTerms, WeightedTerm
 from konverge.scheduler.podinfo import PodInfo
 
+_ASKED: Final = 128
+"""So many questions are counted on, the latest used ones: 8 bytes a node or a domain each."""
+
 _Key = tuple[str, frozenset[tuple[str, str]], bool, str]
+_Labels = Callable[[str], InternedColumn[str | None]]
+_Wanted = Callable[["PodGroup"], bool]
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +34,10 @@ class PodGroup:
     """How many are on each row of the snapshot."""
     terms: PodTerms = NO_TERMS
     """What they say about other pods."""
+    counts: list[Counts] = field(default_factory=list)
+    """What counts these pods, their own terms left out; at most once each."""
+    own_counts: list[Counts] = field(default_factory=list)
+    """The counts of those terms."""
 
     @property
     def namespace(self) -> str:
@@ -42,61 +54,144 @@ class PodGroup:
         """Whether they are on their way out."""
         return self.pod.deleting
 
+    def add(self, row: int, pods: int) -> None:
+        """So many of them more (or less) are on that row."""
+        self.rows[row] += pods
+        if not self.rows[row]:
+            del self.rows[row]
+        for counts in self.counts:
+            counts.add(row, pods)
+        for counts in self.own_counts:
+            counts.add(row, pods)
+
 
 class PodGroups:
     """All groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, labels: _Labels) -> None:
+        """`labels` gives the column of a node label."""
+        self._labels = labels
         self._groups: dict[str, dict[_Key, PodGroup]] = {}
-        self._with_affinity: dict[_Key, PodGroup] = {}
+        self._questions: LatestUsed[Hashable, _Question] = LatestUsed(_ASKED, self._no_longer)
+        self.near: TermCounts[AffinityTerm] = TermCounts(labels)
+        """The pods that require to be near others, by the term that says so."""
+        self.apart: TermCounts[AffinityTerm] = TermCounts(labels)
+        """The pods that keep apart from others."""
+        self.preferring: TermCounts[WeightedTerm] = TermCounts(labels)
+        """The pods that prefer, or prefer not, to be near others."""
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Count `pod` on `row`."""
         key = _key(pod)
-        groups = self._groups.setdefault(pod.namespace, {})
-        group = groups.get(key)
+        group = self._groups.setdefault(pod.namespace, {}).get(key)
         if group is None:
-            group = groups[key] = PodGroup(pod)
-            if pod.pod_affinity_text:
-                group.terms = _terms_of(pod)
-                self._with_affinity[key] = group
-        group.rows[row] += 1
+            group = self._groups[pod.namespace][key] = self._begin(pod)
+        group.add(row, 1)
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Count it there no longer."""
         key = _key(pod)
         groups = self._groups[pod.namespace]
-        rows = groups[key].rows
-        rows[row] -= 1
-        if not rows[row]:
-            del rows[row]
-        if not rows:
+        group = groups[key]
+        group.add(row, -1)
+        if not group.rows:
             del groups[key]
-            self._with_affinity.pop(key, None)
+            self.near.release(group.terms.near)
+            self.apart.release(group.terms.apart)
+            self.preferring.release(group.terms.preferred)
             if not groups:
                 del self._groups[pod.namespace]
-
-    def __iter__(self) -> Iterator[PodGroup]:
-        for groups in self._groups.values():
-            yield from groups.values()
 
     def of(self, namespace: str) -> Iterator[PodGroup]:
         """The groups of one namespace."""
         return iter(self._groups.get(namespace, {}).values())
 
-    def with_affinity(self) -> Iterator[PodGroup]:
-        """The groups whose pods have affinity or anti-affinity to pods, required or preferred."""
-        return iter(self._with_affinity.values())
+    def __iter__(self) -> Iterator[PodGroup]:
+        for groups in self._groups.values():
+            yield from groups.values()
+
+    def by_row(self, namespace: str, what: Hashable, wanted: _Wanted) -> RowCounts:
+        """How many pods of the wanted groups of `namespace` are on each row. Equal `what` must mean equal `wanted`."""
+        question = self._questions.get(
+            ("by row", namespace, what),
+            lambda: self._ask(RowCounts(), lambda group: group.namespace == namespace and wanted(group)),
+        )
+        assert isinstance(question.counts, RowCounts)
+        return question.counts
+
+    def by_domain(self, key: str, what: Hashable, wanted: _Wanted) -> DomainCounts:
+        """How many pods of the wanted groups are in each domain of the node label `key`. `what` as above."""
+        question = self._questions.get((key, what), lambda: self._ask(DomainCounts(self._labels(key)), wanted))
+        assert isinstance(question.counts, DomainCounts)
+        return question.counts
+
+    def ask_anew(self) -> None:
+        """Something that `wanted` functions read has changed: forget what they said."""
+        self._questions.clear()
+        for group in self:
+            group.counts.clear()
+
+    def _ask(self, counts: Counts, wanted: _Wanted) -> "_Question":
+        question = _Question(counts, wanted)
+        for group in self:
+            if wanted(group):
+                group.counts.append(counts)
+                for row, pods in group.rows.items():
+                    counts.add(row, pods)
+        return question
+
+    def _no_longer(self, question: "_Question") -> None:
+        for group in self:
+            if question.counts in group.counts:
+                group.counts.remove(question.counts)
+
+    def _begin(self, pod: PodInfo) -> PodGroup:
+        group = PodGroup(pod)
+        group.counts = [question.counts for question in self._questions if question.wanted(group)]
+        if pod.pod_affinity_text:
+            group.terms = _terms_of(pod)
+            group.own_counts = [
+                *self.near.hold((term, term.key) for term in group.terms.near),
+                *self.apart.hold((term, term.key) for term in group.terms.apart),
+                *self.preferring.hold((each, each.term.key) for each in group.terms.preferred),
+            ]
+        return group
 
 
-def count_by_row(groups: Iterator[PodGroup], wanted: Callable[[PodGroup], bool], size: int) -> IntArray:
-    """How many pods of the wanted groups are on each of the rows from 0 to `size` - 1."""
-    counts = np.zeros(size, dtype=np.int64)
-    for group in groups:
-        if wanted(group):
-            rows = group.rows
-            counts[np.fromiter(rows, np.int64, len(rows))] += np.fromiter(rows.values(), np.int64, len(rows))
-    return counts
+@dataclass(slots=True, eq=False)
+class _Question:
+    counts: Counts
+    wanted: _Wanted
+
+
+class TermCounts(Generic[T]):
+    """Pods by domain, for each term that some pod on a node has."""
+
+    def __init__(self, labels: _Labels) -> None:
+        self._labels = labels
+        self._counts: dict[T, DomainCounts] = {}
+        self._holders: Counter[T] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def __iter__(self) -> Iterator[tuple[T, DomainCounts]]:
+        return iter(self._counts.items())
+
+    def hold(self, terms: Iterable[tuple[T, str]]) -> Iterator[DomainCounts]:
+        """A group has these terms, on those label keys; what is to count its pods, for each."""
+        for term, key in terms:
+            self._holders[term] += 1
+            if term not in self._counts:
+                self._counts[term] = DomainCounts(self._labels(key))
+            yield self._counts[term]
+
+    def release(self, terms: Iterable[T]) -> None:
+        """The group is no more."""
+        for term in terms:
+            self._holders[term] -= 1
+            if not self._holders[term]:
+                del self._holders[term], self._counts[term]
 
 
 def _terms_of(pod: PodInfo) -> PodTerms:

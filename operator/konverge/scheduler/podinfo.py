@@ -8,6 +8,7 @@ from typing import Any
 
 from konverge.model import conditions, meta
 from konverge.model.resource import Object
+from konverge.scheduler.claims import UsedClaim, claims_of
 from konverge.scheduler.hostports import HostPort, host_ports_of
 from konverge.scheduler.podaffinity import PodTerms
 from konverge.scheduler.resources import Requests, requests_of
@@ -67,6 +68,11 @@ class PodInfo:
         return (self.spec.get("affinity") or {}).get("nodeAffinity") or {}
 
     @cached_property
+    def node_affinity_text(self) -> str:
+        """The same as text, the same for the same content; empty without any."""
+        return json.dumps(self.node_affinity, sort_keys=True) if self.node_affinity else ""
+
+    @cached_property
     def pod_affinity_text(self) -> str:
         """`spec.affinity.podAffinity` and `podAntiAffinity`, the same text for the same content; empty without any."""
         affinity = self.spec.get("affinity") or {}
@@ -82,6 +88,11 @@ class PodInfo:
     def host_ports(self) -> tuple[HostPort, ...]:
         """The ports of its node that it holds while it runs."""
         return host_ports_of(self.spec)
+
+    @cached_property
+    def claims(self) -> tuple[UsedClaim, ...]:
+        """The PersistentVolumeClaims that it uses, those of ephemeral volumes too."""
+        return claims_of(self.name, self.spec)
 
     @property
     def nominated_node(self) -> str:

@@ -13,9 +13,12 @@ from konverge.scheduler.framework import (
     INTERFACES,
     Bind,
     Filter,
-    Handle,
+    Permit,
     Plugin,
     Point,
+    PostBind,
+    PostFilter,
+    PreBind,
     PreEnqueue,
     PreFilter,
     PreScore,
@@ -23,6 +26,7 @@ from konverge.scheduler.framework import (
     Reserve,
     Score,
 )
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.registry import Registry
 
 ALL_PLUGINS: Final = "*"
@@ -33,10 +37,15 @@ MAX_WEIGHT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class PluginUse:
-    """A plugin that a profile enables. `weight` is that of its scores, 1-100; None is the default plugin's, or 1."""
+    """A plugin that a profile enables. `weight` is that of its scores, 1-100; None is the default plugin's, or 1.
+
+    `version` runs for `canary_percent` of the pods, and the default version for the others; empty is the default version.
+    """
 
     name: str
     weight: int | None = None
+    version: str = ""
+    canary_percent: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +79,13 @@ DEFAULT_PLUGINS: Final = (
     PluginUse("NodeAffinity", 2),
     PluginUse("NodePorts"),
     PluginUse("NodeResourcesFit", 1),
+    PluginUse("VolumeRestrictions"),
+    PluginUse("NodeVolumeLimits"),
+    PluginUse("VolumeBinding"),
+    PluginUse("VolumeZone"),
     PluginUse("PodTopologySpread", 2),
     PluginUse("InterPodAffinity", 2),
+    PluginUse("DefaultPreemption"),
     PluginUse("NodeResourcesBalancedAllocation", 1),
     PluginUse("ImageLocality", 1),
     PluginUse("DefaultBinder"),
@@ -89,25 +103,44 @@ class Profile:
     queue_sort: QueueSort
     pre_filters: tuple[PreFilter, ...]
     filters: tuple[Filter, ...]
+    post_filters: tuple[PostFilter, ...]
     pre_scores: tuple[PreScore, ...]
     scores: tuple[tuple[Score, int], ...]
     """With their weights."""
     reserves: tuple[Reserve, ...]
+    permits: tuple[Permit, ...]
+    pre_binds: tuple[PreBind, ...]
     binds: tuple[Bind, ...]
+    post_binds: tuple[PostBind, ...]
 
 
-def compile_profile(config: ProfileConfig, registry: Registry, handle: Handle) -> Profile:
-    """Check `config` and make its plugins, one instance each.
+def compile_profile(
+    config: ProfileConfig,
+    registry: Registry,
+    handle: Handle,
+    *,
+    share: int = 0,
+    made: dict[type[Plugin], Plugin] | None = None,
+) -> Profile:
+    """Check `config` and make its plugins, one instance each, as they run for the pods of one share.
+
+    A pod's `share`, 0-99, decides which version of a plugin it meets: the canary's below its percentage, else the
+    default one. Plugins that are in `made` are taken from there, and put there.
 
     Raises: UnknownPlugin; InvalidPluginArgs; SchedulingError for anything else that is wrong with it.
     """
-    _check(config, registry)
+    check_config(config, registry)
+    versions = _versions(config, share)
     weights = {use.name: use.weight for use in DEFAULT_PLUGINS}
-    chosen = {point: _names_at(point, config, registry) for point in INTERFACES}
-    instances = {
-        name: registry.build(name, config.args.get(name, {}), handle)
-        for name in dict.fromkeys(name for names in chosen.values() for name in names)
-    }
+    chosen = {point: _names_at(point, config, registry, versions) for point in INTERFACES}
+    known = made if made is not None else {}
+    instances: dict[str, Plugin] = {}
+    for name in dict.fromkeys(name for names in chosen.values() for name in names):
+        version = versions.get(name, "")
+        plugin = registry.get(name, version)
+        if plugin not in known:
+            known[plugin] = registry.build(name, config.args.get(name, {}), handle, version)
+        instances[name] = known[plugin]
     for point in (Point.MULTI_POINT, Point.SCORE):
         for use in config.plugins.get(point, PluginSet()).enabled:
             weights[use.name] = use.weight or weights.get(use.name)
@@ -124,38 +157,74 @@ def compile_profile(config: ProfileConfig, registry: Registry, handle: Handle) -
         queue_sort=sorters[0],
         pre_filters=_of(chosen[Point.PRE_FILTER], instances),
         filters=_of(chosen[Point.FILTER], instances),
+        post_filters=_of(chosen[Point.POST_FILTER], instances),
         pre_scores=_of(chosen[Point.PRE_SCORE], instances),
         scores=tuple((score, weights.get(score.name) or 1) for score in scores),
         reserves=_of(chosen[Point.RESERVE], instances),
+        permits=_of(chosen[Point.PERMIT], instances),
+        pre_binds=_of(chosen[Point.PRE_BIND], instances),
         binds=binds,
+        post_binds=_of(chosen[Point.POST_BIND], instances),
     )
 
 
-def _check(config: ProfileConfig, registry: Registry) -> None:
+def check_config(config: ProfileConfig, registry: Registry) -> None:
+    """Check the names, versions, weights and arguments. Raises: as `compile_profile`."""
     if not config.scheduler_name:
         raise SchedulingError("a profile needs a schedulerName: the spec.schedulerName of the pods it is for")
     if not 0 <= config.percentage_of_nodes_to_score <= 100:
         raise SchedulingError(
             f"percentageOfNodesToScore must be from 0 (adaptive) to 100, not {config.percentage_of_nodes_to_score}"
         )
+    always = {use.name: use.version for use in _canaries(config) if use.canary_percent == 100}
     for name, args in config.args.items():
-        registry.check_args(name, args)
+        registry.check_args(name, args, always.get(name, ""))
     for point, plugins in config.plugins.items():
         for name in plugins.disabled - {ALL_PLUGINS}:
             registry.get(name)
         names = [use.name for use in plugins.enabled]
         for use in plugins.enabled:
-            plugin = registry.get(use.name)
-            if point is not Point.MULTI_POINT and not issubclass(plugin, INTERFACES[point]):
-                points = ", ".join(p.value for p, interface in INTERFACES.items() if issubclass(plugin, interface))
-                raise SchedulingError(f"plugin {use.name} does not run at {point.value}; it runs at: {points}")
-            if use.weight is not None and not 1 <= use.weight <= MAX_WEIGHT:
-                raise SchedulingError(f"the weight of plugin {use.name} must be from 1 to 100, not {use.weight}")
+            _check_use(point, use, config, registry)
             if names.count(use.name) > 1:
                 raise SchedulingError(f"plugin {use.name} is enabled twice at {point.value}; keep one")
+    canaries: dict[str, PluginUse] = {}
+    for use in _canaries(config):
+        first = canaries.setdefault(use.name, use)
+        if (first.version, first.canary_percent) != (use.version, use.canary_percent):
+            raise SchedulingError(
+                f"plugin {use.name} is enabled with version {first.version} for {first.canary_percent} % and with version "
+                f"{use.version} for {use.canary_percent} % of the pods; a pod meets one version at all points, keep one"
+            )
 
 
-def _names_at(point: Point, config: ProfileConfig, registry: Registry) -> list[str]:
+def _check_use(point: Point, use: PluginUse, config: ProfileConfig, registry: Registry) -> None:
+    """Whatever version of the plugin a pod meets must exist, take the arguments, and run at `point`."""
+    for version in (use.version,) if use.canary_percent == 100 else (use.version, ""):
+        plugin = registry.get(use.name, version)
+        if point is not Point.MULTI_POINT and not issubclass(plugin, INTERFACES[point]):
+            points = ", ".join(p.value for p, interface in INTERFACES.items() if issubclass(plugin, interface))
+            raise SchedulingError(f"plugin {use.name} does not run at {point.value}; it runs at: {points}")
+        registry.check_args(use.name, config.args.get(use.name, {}), version)
+    if use.weight is not None and not 1 <= use.weight <= MAX_WEIGHT:
+        raise SchedulingError(f"the weight of plugin {use.name} must be from 1 to 100, not {use.weight}")
+    if not 0 <= use.canary_percent <= 100:
+        raise SchedulingError(f"the canaryPercent of plugin {use.name} must be from 0 to 100, not {use.canary_percent}")
+    if use.canary_percent < 100 and not use.version:
+        raise SchedulingError(
+            f"the canaryPercent of plugin {use.name} is the share of pods that meet its `version`; say which version"
+        )
+
+
+def _canaries(config: ProfileConfig) -> list[PluginUse]:
+    return [use for plugins in config.plugins.values() for use in plugins.enabled if use.version]
+
+
+def _versions(config: ProfileConfig, share: int) -> dict[str, str]:
+    """The version by plugin that the pods of a share meet, where it is not the default one."""
+    return {use.name: use.version for use in _canaries(config) if share < use.canary_percent}
+
+
+def _names_at(point: Point, config: ProfileConfig, registry: Registry, versions: Mapping[str, str]) -> list[str]:
     """The plugins that run at `point`, in order: those enabled there, then those of all points."""
     everywhere = config.plugins.get(Point.MULTI_POINT, PluginSet())
     here = config.plugins.get(point, PluginSet())
@@ -164,7 +233,7 @@ def _names_at(point: Point, config: ProfileConfig, registry: Registry) -> list[s
     general = [
         name
         for name in dict.fromkeys([*defaults, *added])
-        if issubclass(registry.get(name), INTERFACES[point]) and not _disables(here, name)
+        if issubclass(registry.get(name, versions.get(name, "")), INTERFACES[point]) and not _disables(here, name)
     ]
     return list(dict.fromkeys([*(use.name for use in here.enabled), *general]))
 

@@ -10,6 +10,7 @@ not yield, so no event can fall between a pod's attempt and its return here.
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,6 +20,7 @@ from typing import Any, Final
 from konverge.ports import Clock
 from konverge.scheduler.events import ClusterEvent
 from konverge.scheduler.framework import QueuedPod
+from konverge.scheduler.nominations import Nominations
 from konverge.scheduler.podinfo import PodInfo
 
 FIRST_BACKOFF: Final = 1.0
@@ -26,6 +28,10 @@ FIRST_BACKOFF: Final = 1.0
 MAX_BACKOFF: Final = 10.0
 MAX_UNSCHEDULABLE: Final = 300.0
 """Seconds after which an unschedulable pod is tried again though nothing happened."""
+
+
+FAILED: Final = "ScheduleAttemptFailure"
+"""The event, as kube-scheduler's metrics call it, that sends a pod to backoff or to the unschedulable ones."""
 
 
 class Place(Enum):
@@ -46,10 +52,16 @@ class Waiting:
     since: float
     """When it was last queued, monotonic seconds."""
     place: Place = Place.OUT
+    first: float = 0.0
+    """When it was first queued, monotonic seconds."""
     failures: int = 0
-    """Attempts that failed in a row."""
+    """Attempts that failed."""
     retry_at: float = 0.0
     """Not to be tried before."""
+    held: bool = False
+    """Not to be tried before `release`, whatever happens: the scheduler is making room for it."""
+    missed: bool = False
+    """Whether something happened meanwhile that may help."""
     rejected_by: frozenset[str] = frozenset()
     """The plugins that turned it away at the last attempt; empty: nobody knows what could help, so anything may."""
     ticket: int = field(default=0)
@@ -64,11 +76,15 @@ class SchedulingQueue:
         clock: Clock,
         sort_key: Callable[[QueuedPod], tuple[Any, ...]],
         helps: Callable[[str, ClusterEvent], bool],
+        entered: Callable[[str, str], None] = lambda _place, _event: None,
     ) -> None:
-        """`helps` says whether an event may change the mind of the plugin of that name."""
+        """`helps` says whether an event may change the mind of the plugin of that name.
+
+        `entered` is told whenever a pod comes into one of the three places, and because of what.
+        """
         self._clock = clock
         self._sort_key = sort_key
-        self._helps = helps
+        self._helps, self._entered = helps, entered
         self._pods: dict[str, Waiting] = {}
         self._active: list[tuple[tuple[Any, ...], int, Waiting]] = []
         self._backoff: list[tuple[float, int, Waiting]] = []
@@ -76,12 +92,18 @@ class SchedulingQueue:
         self._tickets = count(1)
         self._sizes = dict.fromkeys(Place, 0)
         self._changed = asyncio.Event()
+        self.nominations = Nominations()
+        """Which of the pods have a node that is being cleared for them."""
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
+
+    def get(self, uid: str) -> Waiting | None:
+        """The pod with what earlier attempts taught, if it is in the queue; to be read only."""
+        return self._pods.get(uid)
 
     @property
     def sizes(self) -> Mapping[Place, int]:
@@ -100,16 +122,20 @@ class SchedulingQueue:
         """Add a pod, or take over its newer version; one that asks for something else now is tried again."""
         waiting = self._pods.get(pod.uid)
         if waiting is None:
-            waiting = self._pods[pod.uid] = Waiting(pod, self._clock.monotonic())
+            now = self._clock.monotonic()
+            waiting = self._pods[pod.uid] = Waiting(pod, now, first=now)
             self._sizes[Place.OUT] += 1
-            self._activate(waiting)
+            self.nominations.put(pod, pod.nominated_node)
+            self._activate(waiting, "PodAdd")
             return
         same = waiting.pod.asks_the_same(pod)
+        if waiting.place is not Place.OUT:  # a pod that has a node is nominated no longer, whatever its status says
+            self.nominations.update(waiting.pod, pod)
         waiting.pod = pod
         if same or waiting.place is Place.OUT:
             return
         if waiting.place is Place.UNSCHEDULABLE:
-            self._wake(waiting)
+            self._wake(waiting, "PodUpdate")
         elif waiting.place is Place.ACTIVE:
             self._activate(waiting)
 
@@ -119,6 +145,7 @@ class SchedulingQueue:
         if waiting is not None:
             self._move(waiting, Place.OUT)
             self._sizes[Place.OUT] -= 1
+            self.nominations.discard(uid)
 
     def discard_all(self, wanted: Callable[[PodInfo], bool]) -> None:
         """The pods that `wanted` picks wait no longer."""
@@ -140,13 +167,14 @@ class SchedulingQueue:
             waiting.rejected_by = frozenset(rejected_by)
             self._move(waiting, Place.UNSCHEDULABLE)
             self._unschedulable[waiting.pod.uid] = waiting
+            self._entered(Place.UNSCHEDULABLE.value, FAILED)
             self._changed.set()
 
     def return_failed(self, waiting: Waiting) -> None:
         """The attempt went wrong: try again after its backoff."""
         if self._failed(waiting):
             waiting.rejected_by = frozenset()
-            self._back_off(waiting)
+            self._back_off(waiting, FAILED)
 
     # What wakes pods
 
@@ -154,16 +182,57 @@ class SchedulingQueue:
         """Something happened: move on the unschedulable pods that it may help."""
         happened = tuple(events)
         for waiting in list(self._unschedulable.values()):
-            if not waiting.rejected_by or any(
-                self._helps(plugin, event) for plugin in waiting.rejected_by for event in happened
-            ):
-                self._wake(waiting)
+            helpful = (
+                event
+                for event in happened
+                if not waiting.rejected_by or any(self._helps(plugin, event) for plugin in waiting.rejected_by)
+            )
+            if (event := next(helpful, None)) is not None:
+                self._wake(waiting, _label(event))
 
     def retry_now(self, wanted: Callable[[PodInfo], bool]) -> None:
         """Try the pods that `wanted` picks at once, whatever they wait for."""
         for waiting in list(self._pods.values()):
             if waiting.place in {Place.BACKOFF, Place.UNSCHEDULABLE} and wanted(waiting.pod):
-                self._activate(waiting)
+                if waiting.held:
+                    waiting.missed = True
+                    continue
+                self._activate(waiting, "ForceActivate")
+
+    def activate(self, uids: Iterable[str], /, *, beside: str = "") -> None:
+        """See `konverge.scheduler.handle.Activate`."""
+        leader = self._pods.get(beside)
+        for waiting in filter(None, map(self._pods.get, uids)):
+            if waiting.held:
+                waiting.missed = True
+                continue
+            behind = leader is not None and waiting.since >= leader.since
+            if waiting.place is Place.OUT or (waiting.place is Place.ACTIVE and not behind):
+                continue
+            if leader is not None and behind:
+                # A hair before those who came at the same moment.
+                waiting.since = math.nextafter(leader.since, -math.inf)
+            self._activate(waiting, "ForceActivate")
+
+    def retry(self, uid: str, event: str) -> None:
+        """Try an unschedulable pod again after its backoff, because of that event; unknown ones are ignored."""
+        waiting = self._pods.get(uid)
+        if waiting is not None and waiting.place is Place.UNSCHEDULABLE:
+            self._wake(waiting, event)
+
+    def hold(self, uid: str) -> None:
+        """Do not try an unschedulable pod before `release`."""
+        waiting = self._pods.get(uid)
+        if waiting is not None:
+            waiting.held, waiting.missed = True, False
+
+    def release(self, uid: str, *, retry: bool) -> None:
+        """Let the pod be tried again: when something may help, or did so meanwhile; with `retry` in any case."""
+        waiting = self._pods.get(uid)
+        if waiting is not None and waiting.held:
+            waiting.held = False
+            if retry or waiting.missed:
+                self.retry(uid, "PreemptionEnded")
 
     # Inside
 
@@ -177,21 +246,27 @@ class SchedulingQueue:
         waiting.since = now
         return True
 
-    def _wake(self, waiting: Waiting) -> None:
-        if waiting.retry_at > self._clock.monotonic():
-            self._back_off(waiting)
+    def _wake(self, waiting: Waiting, event: str) -> None:
+        if waiting.held:
+            waiting.missed = True
+        elif waiting.retry_at > self._clock.monotonic():
+            self._back_off(waiting, event)
         else:
-            self._activate(waiting)
+            self._activate(waiting, event)
 
-    def _activate(self, waiting: Waiting) -> None:
+    def _activate(self, waiting: Waiting, event: str = "") -> None:
+        """`event` is empty for a pod that only changes its rank."""
         self._move(waiting, Place.ACTIVE)
         key = self._sort_key(QueuedPod(waiting.pod, waiting.since))
         heapq.heappush(self._active, (key, waiting.ticket, waiting))
+        if event:
+            self._entered(Place.ACTIVE.value, event)
         self._changed.set()
 
-    def _back_off(self, waiting: Waiting) -> None:
+    def _back_off(self, waiting: Waiting, event: str) -> None:
         self._move(waiting, Place.BACKOFF)
         heapq.heappush(self._backoff, (waiting.retry_at, waiting.ticket, waiting))
+        self._entered(Place.BACKOFF.value, event)
         self._changed.set()
 
     def _move(self, waiting: Waiting, place: Place) -> None:
@@ -216,12 +291,13 @@ class SchedulingQueue:
         while self._backoff and (self._stale(self._backoff[0]) or self._backoff[0][0] <= now):
             entry = heapq.heappop(self._backoff)
             if not self._stale(entry):
-                self._activate(entry[2])
+                self._activate(entry[2], "BackoffComplete")
         # Insertion order is the order of `since`, so the first that is not due ends the search.
         for waiting in list(self._unschedulable.values()):
             if waiting.since + MAX_UNSCHEDULABLE > now:
                 break
-            self._activate(waiting)
+            if not waiting.held:
+                self._activate(waiting, "UnschedulableTimeout")
 
     @staticmethod
     def _stale(entry: tuple[float, int, Waiting]) -> bool:
@@ -242,3 +318,8 @@ class SchedulingQueue:
             for wait in waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+
+
+def _label(event: ClusterEvent) -> str:
+    """The name in the style of kube-scheduler's events: `NodeAdded`."""
+    return "".join(word.capitalize() for word in event.name.split("_"))

@@ -3,35 +3,34 @@
 import logging
 
 from konverge.errors import PluginFailed
-from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.framework import Code, CycleState
+from konverge.scheduler.diagnosis import Diagnosis, turned_away
+from konverge.scheduler.framework import Code, CycleState, Point
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile
+from konverge.scheduler.watch import PluginWatch, misplaced
 
 _log = logging.getLogger(__name__)
 
 
-def reserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> Diagnosis | None:
+def reserve(profile: Profile, watch: PluginWatch, state: CycleState, pod: PodInfo, node_name: str) -> Diagnosis | None:
     """Run the Reserve plugins; a diagnosis if one rejects the pod. On any failure all have been unreserved.
 
     Raises: PluginFailed.
     """
     for plugin in profile.reserves:
         try:
-            verdict = plugin.reserve(state, pod, node_name)
-        except Exception as error:
+            with watch.call(plugin, Point.RESERVE) as call:
+                verdict = plugin.reserve(state, pod, node_name)
+                call.code = verdict.code
+        except PluginFailed:
             unreserve(profile, state, pod, node_name)
-            message = f"running {plugin.name!r} reserve plugin: {type(error).__name__}: {error}"
-            raise PluginFailed(plugin.name, message) from error
+            raise
         if verdict.code is Code.SUCCESS:
             continue
         unreserve(profile, state, pod, node_name)
         if verdict.rejected:
-            diagnosis = Diagnosis(nodes=1, plugins={plugin.name})
-            diagnosis.reasons.update(verdict.reasons)
-            return diagnosis
-        reasons = ", ".join(verdict.reasons) or "no reason given"
-        raise PluginFailed(plugin.name, f"running {plugin.name!r} reserve plugin: {verdict.code.value}: {reasons}")
+            return turned_away(plugin.name, verdict.reasons)
+        raise misplaced(plugin, Point.RESERVE, verdict)
     return None
 
 

@@ -1,43 +1,46 @@
 """The scheduler: pods of the profiles' `schedulerName`s flow in from the cache, binds, conditions and events flow out.
 
-    queue -> cycle (prefilter, filter, score) -> assume -> reserve -> bind, beside the next pod
+    intake -> queue -> attempts -> binder, beside the next pod
 
-What goes wrong on the way goes back: a pod that fits nowhere waits for an event that may help, anything else for its
-backoff.
+Here is what holds for all pods: the profiles, the wiring, and the loop. What becomes of one pod is in `attempts`.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from konverge.cache.informer import Cache
-from konverge.errors import PluginFailed, SchedulingError
+from konverge.model.resource import Node, Pod, ResourceType
 from konverge.ports import Api, Clock, Random, Recorder
-from konverge.scheduler.bind import Assignment, Binder
-from konverge.scheduler.cycle import Choice, Cycle
-from konverge.scheduler.diagnosis import Diagnosis
+from konverge.scheduler.attempts import Attempts, Desk
+from konverge.scheduler.changes import Changes
+from konverge.scheduler.cycle import Cycle
+from konverge.scheduler.drain import Drain
 from konverge.scheduler.events import ClusterEvent
-from konverge.scheduler.framework import Handle, PluginArgs, PreEnqueue
+from konverge.scheduler.explain import explain
+from konverge.scheduler.framework import PluginArgs
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.intake import Intake
+from konverge.scheduler.lister import CacheLister
 from konverge.scheduler.plugins.priority_sort import PrioritySort
 from konverge.scheduler.podinfo import PodInfo
-from konverge.scheduler.profile import Profile, ProfileConfig, compile_profile
-from konverge.scheduler.queue import Place, SchedulingQueue, Waiting
+from konverge.scheduler.policies import Policies, Policy, Rule
+from konverge.scheduler.profile import ProfileConfig
+from konverge.scheduler.queue import Place, SchedulingQueue
 from konverge.scheduler.registry import Registry
-from konverge.scheduler.reserve import reserve, unreserve
+from konverge.scheduler.roster import Roster
 from konverge.scheduler.snapshot import Snapshot
-from konverge.scheduler.stats import AttemptResult, Ledger, NullObserver, ProfileStats, SchedulingObserver
-from konverge.scheduler.status import FailureReason, StatusWriter
+from konverge.scheduler.stats import Ledger, NullObserver, ProfileStats, SchedulingObserver
+from konverge.scheduler.unmatched import Unmatched
+from konverge.scheduler.variants import Variants
+from konverge.scheduler.waiting import WaitingRoom
+from konverge.scheduler.watch import PluginWatch
+from konverge.scheduler.whereabouts import Sight
 
 _log = logging.getLogger(__name__)
 
-ASSUMED_FOR: Final = 600.0
-"""Seconds that a pod is counted on its node after its bind while the cache does not show it bound."""
-
 _EXPIRY_CHECK: Final = 30.0
-_MAX_NOTE: Final = 1024
-"""The API's bound on the text of an event, in bytes."""
 
 
 class Scheduler:
@@ -55,30 +58,61 @@ class Scheduler:
         registry: Registry | None = None,
         observer: SchedulingObserver | None = None,
         namespaces: Cache | None = None,
+        caches: Mapping[ResourceType, Cache] | None = None,
     ) -> None:
         """Subscribe to the caches; they may hold pods of any namespace and must hold all pods that are on a node.
 
-        Without `namespaces` the namespaceSelector of an affinity term knows a namespace by its name only.
+        Without `namespaces` the namespaceSelector of an affinity term knows a namespace by its name only. `caches`
+        are what plugins read besides: those of `Plugin.reads`.
         """
-        self._pods, self._clock, self._recorder = pods, clock, recorder
+        self._pods, self._clock = pods, clock
         self._registry = registry if registry is not None else Registry.default()
         self._observer = observer or NullObserver()
-        self._handle = Handle(api)
-        self._configs: dict[str, ProfileConfig] = {}
-        self._owners: dict[str, str] = {}
-        self._profiles: dict[str, Profile] = {}
+        self._room = room = WaitingRoom(clock)
+        changes = Changes(clock)
+        listed = {Pod: pods, Node: nodes, **(caches or {})}
+        self._handle = Handle(api, CacheLister(listed), room, changes.until, self._activate)
         self._callbacks: list[Callable[[str], None]] = []
         self._snapshot = Snapshot()
-        self._queue = SchedulingQueue(clock, PrioritySort(PluginArgs(), self._handle).sort_key, self._helps)
-        self._ledger = Ledger(self._changed)
-        self._cycle = Cycle(self._snapshot, random)
-        self._status = StatusWriter(api, pods, clock)
-        self._binder = Binder(api, pods, self._status, clock, self)
-        self._intake = Intake(self._snapshot, self._queue, self._ledger, self._admits)
+        sort_key = PrioritySort(PluginArgs(), self._handle).sort_key
+        self._queue = SchedulingQueue(clock, sort_key, self._helps, self._observer.queued)
+        self._policies = Policies(self._snapshot.namespace_labels)
+        self._ledger = Ledger(self._changed, self._policies.owner_of)
+        self._intake = Intake(self._snapshot, self._queue, self._ledger, self._admits, changes)
+        watch = PluginWatch(self._observer, clock.monotonic)
+        desk = Desk(
+            api=api,
+            pods=pods,
+            clock=clock,
+            recorder=recorder,
+            observer=self._observer,
+            snapshot=self._snapshot,
+            queue=self._queue,
+            ledger=self._ledger,
+            room=room,
+            watch=watch,
+            readmit=self._intake.see,
+        )
+        self._attempts = Attempts(desk, Cycle(self._snapshot, random, watch, self._queue.nominations))
+        self._drain = Drain(api, pods, self._policies, clock)
+        self._unmatched = Unmatched(self._policies, pods, clock, self._attempts.unmatched)
+        self._roster = Roster(
+            self._policies,
+            pods,
+            queue=self._queue,
+            ledger=self._ledger,
+            unmatched=self._unmatched,
+            see=self._intake.see,
+        )
         nodes.subscribe(self._intake.on_node)
         pods.subscribe(self._intake.on_pod)
+        pods.subscribe(self._attempts.on_pod)
+        pods.subscribe(self._roster.on_pod)
         if namespaces is not None:
             namespaces.subscribe(self._intake.on_namespace)
+            namespaces.subscribe(self._roster.on_namespace)
+        for resource, cache in (caches or {}).items():
+            cache.subscribe(self._intake.on_read(resource))
 
     # Profiles
 
@@ -87,42 +121,47 @@ class Scheduler:
         """The plugins that profiles can name."""
         return self._registry
 
-    def set_profile(self, owner: str, profile: ProfileConfig) -> None:
-        """Add or replace the profile of `owner`. It holds from the next attempt on, and its waiting pods are retried.
+    def policies(self, scheduler_name: str) -> Sequence[Policy]:
+        """The policies for pods with that `schedulerName`, in the order in which they are asked."""
+        return self._policies.serving(scheduler_name)
 
-        Raises: UnknownPlugin; InvalidPluginArgs; SchedulingError, also for a `schedulerName` that another owner has.
-            Nothing has changed then.
+    def set_profile(self, owner: str, profile: ProfileConfig, rule: Rule | None = None) -> bool:
+        """Add or replace the policy of `owner`: `profile` for the pods with its `schedulerName` that `rule` picks.
+
+        It holds from the next attempt on, and all pods that wait with that name are retried. Without a rule all those pods are its own.
+        Returns whether that changed anything.
+
+        Raises: UnknownPlugin; InvalidPluginArgs; SchedulingError. Nothing has changed then.
         """
-        if self._configs.get(owner) == profile:
-            return
-        compiled = compile_profile(profile, self._registry, self._handle)
-        name = profile.scheduler_name
-        if (holder := self._owners.get(name, owner)) != owner:
-            raise SchedulingError(f"schedulerName {name!r} is already that of {holder}; choose another")
-        self._check_queue_sort(owner, compiled)
-        if owner in self._configs and self._configs[owner].scheduler_name != name:
-            self.remove_profile(owner)
-        self._configs[owner], self._owners[name], self._profiles[name] = profile, owner, compiled
-        self._queue.sort_by(compiled.queue_sort.sort_key)
-        for pod in map(PodInfo, self._pods.list()):
-            if pod.scheduler_name == name and not pod.node_name:
-                self._intake.see(pod)
-        self._queue.retry_now(lambda pod: pod.scheduler_name == name)
-        self._changed(name)
+        changed = self._roster.put(owner, profile, rule or Rule(), self._registry, self._handle)
+        self._release()
+        return changed
 
-    def remove_profile(self, owner: str) -> None:
-        """Leave the pods of the owner's profile alone from now on; binds under way are finished."""
-        config = self._configs.pop(owner, None)
-        if config is None:
-            return
-        name = config.scheduler_name
-        del self._owners[name], self._profiles[name]
-        self._queue.discard_all(lambda pod: pod.scheduler_name == name)
+    def check_profile(self, profile: ProfileConfig) -> None:
+        """Raise what `set_profile` would, and do nothing."""
+        Variants(profile, self._registry, self._handle)
+
+    def remove_profile(self, owner: str) -> bool:
+        """Take the policy of `owner` away: its pods are another policy's now, or wait; binds under way are finished.
+
+        Returns whether there was one.
+        """
+        removed = self._roster.remove(owner)
+        self._release()
+        return removed
+
+    def has_label(self, key: str) -> bool:
+        """Whether any node has that label."""
+        return any(key in node.labels for node in self._snapshot.nodes(self._snapshot.rows))
 
     def stats(self, owner: str) -> ProfileStats:
-        """The numbers of the owner's profile; all zero without one."""
-        config = self._configs.get(owner)
-        return self._ledger.stats(config.scheduler_name) if config else ProfileStats()
+        """The numbers of the owner's policy; all zero without one."""
+        return self._ledger.stats(owner)
+
+    def explain(self, namespace: str, name: str, *, attempt: bool = True) -> dict[str, Any] | None:
+        """All about the scheduling of a pod, without doing anything; see `konverge.scheduler.explain`."""
+        parts = (self._pods, self._snapshot, self._policies, self._queue, self._registry, self._handle, self._clock)
+        return explain(Sight(*parts), namespace, name, attempt=attempt)
 
     def on_change(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the owner whose stats changed. It is called often and must be quick."""
@@ -136,49 +175,23 @@ class Scheduler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._schedule(), name="scheduler")
                 group.create_task(self._expire(), name="scheduler: assumed pods")
+                group.create_task(self._unmatched.run(), name="scheduler: pods of no policy")
+                group.create_task(self._drain.run(), name="scheduler: drained policies")
         finally:
-            await self._binder.stop()
-            await self._status.stop()
+            await self._attempts.stop()
 
     async def _schedule(self) -> None:
         while True:
-            await self._binder.ready()
+            await self._attempts.ready()
             waiting = await self._queue.pop()
-            self._attempt(waiting)
+            profile = self._policies.profile_of(waiting.pod)
+            if profile is None:  # its policy was taken away while it was on its way to a node, from which it came back
+                self._queue.discard(waiting.pod.uid)
+                continue
+            self._attempts.attempt(profile, waiting)
             self._report()
             # Let events, binds and the rest of the process have their turn between two pods.
             await asyncio.sleep(0)
-
-    def _attempt(self, waiting: Waiting) -> None:
-        """Try one pod. Whatever goes wrong is this pod's trouble alone."""
-        pod, started = waiting.pod, self._clock.monotonic()
-        profile = self._profiles[pod.scheduler_name]
-        try:
-            result = self._cycle.schedule(profile, pod)
-            diagnosis = self._assume(waiting, profile, result, started) if isinstance(result, Choice) else result
-        except PluginFailed as error:
-            self._went_wrong(waiting, str(error), started)
-        except Exception as error:  # noqa: BLE001 - a pod that no code of ours can digest must not stop the others
-            _log.exception("scheduling pod %s failed", pod.key)
-            self._went_wrong(waiting, f"{type(error).__name__}: {error}", started)
-        else:
-            if diagnosis is not None:
-                self._fits_nowhere(waiting, diagnosis, started)
-
-    def _assume(self, waiting: Waiting, profile: Profile, choice: Choice, started: float) -> Diagnosis | None:
-        """Count the pod on its node, reserve, and start the bind; a diagnosis if a Reserve plugin rejects."""
-        pod = waiting.pod
-        self._snapshot.assume(pod, choice.node_name)
-        try:
-            diagnosis = reserve(profile, choice.state, pod, choice.node_name)
-        except PluginFailed:
-            self._snapshot.forget(pod.uid)
-            raise
-        if diagnosis is not None:
-            self._snapshot.forget(pod.uid)
-            return diagnosis
-        self._binder.start(Assignment(waiting, choice.node_name, choice.state, profile, started))
-        return None
 
     async def _expire(self) -> None:
         while True:
@@ -189,92 +202,27 @@ class Scheduler:
                 if raw := self._pods.get(pod.key):
                     self._intake.see(PodInfo(raw))
 
-    # How attempts end
-
-    def bound(self, assignment: Assignment) -> None:
-        """The server has the pod on its node."""
-        pod = assignment.waiting.pod
-        self._snapshot.expire_after(pod.uid, self._clock.monotonic() + ASSUMED_FOR)
-        self._queue.discard(pod.uid)
-        self._ledger.freed(pod)
-        message = f"Successfully assigned {pod.key} to {assignment.node_name}"
-        self._recorder.event(pod.raw, "Normal", "Scheduled", message, action="Binding")
-        self._observe(pod, "scheduled", assignment.started)
-
-    def failed(self, assignment: Assignment, error: Exception) -> None:
-        """The pod is not on its node: give back what it was promised, and try again if it still waits."""
-        waiting, pod = assignment.waiting, assignment.waiting.pod
-        unreserve(assignment.profile, assignment.state, pod, assignment.node_name)
-        if self._snapshot.is_assumed(pod.uid):
-            self._snapshot.forget(pod.uid)
-            self._queue.notify([ClusterEvent.POD_GONE])
-        raw = self._pods.get(pod.key)
-        current = None if raw is None else PodInfo(raw)
-        if current is None or current.uid != pod.uid or not current.waiting:
-            self._queue.discard(pod.uid)
-        elif pod.uid in self._queue:
-            self._went_wrong(waiting, f"binding rejected: {error}", assignment.started)
-        else:
-            # Its profile was removed meanwhile, and perhaps set anew.
-            self._intake.see(current)
-
-    def _fits_nowhere(self, waiting: Waiting, diagnosis: Diagnosis, started: float) -> None:
-        self._ledger.stuck(waiting.pod, diagnosis.counts)
-        self._queue.return_unschedulable(waiting, diagnosis.plugins)
-        self._tell(waiting.pod, "Unschedulable", diagnosis.message)
-        self._observe(waiting.pod, "unschedulable", started)
-
-    def _went_wrong(self, waiting: Waiting, message: str, started: float) -> None:
-        self._ledger.freed(waiting.pod)
-        self._queue.return_failed(waiting)
-        self._tell(waiting.pod, "SchedulerError", message)
-        self._observe(waiting.pod, "error", started)
-
-    def _tell(self, pod: PodInfo, reason: FailureReason, message: str) -> None:
-        self._recorder.event(pod.raw, "Warning", "FailedScheduling", _note(message), action="Scheduling")
-        self._status.not_scheduled(pod, reason, message)
-
     # Inside
 
-    def _check_queue_sort(self, owner: str, compiled: Profile) -> None:
-        for name, other in self._profiles.items():
-            if self._owners[name] != owner and other.queue_sort.name != compiled.queue_sort.name:
-                raise SchedulingError(
-                    f"all profiles share one queue: {self._owners[name]} sorts it with {other.queue_sort.name}, "
-                    f"so this profile cannot use {compiled.queue_sort.name}"
-                )
+    def _activate(self, uids: Iterable[str], /, *, beside: str = "") -> None:
+        self._queue.activate(uids, beside=beside)
+
+    def _release(self) -> None:
+        """Pods that wait for leave to be bound give their nodes back where no policy places them any more."""
+        for waiting in self._room.all():
+            if self._policies.profile_of(waiting.pod) is None:
+                self._attempts.let_go(waiting.pod.uid, "its SchedulingPolicy places no pods any more")
 
     def _admits(self, pod: PodInfo) -> bool:
-        """Whether one of our profiles takes the pod into the queue."""
-        profile = self._profiles.get(pod.scheduler_name)
-        return profile is not None and not any(_keeps_out(plugin, pod) for plugin in profile.pre_enqueues)
+        return self._roster.admits(pod)
 
     def _helps(self, plugin: str, event: ClusterEvent) -> bool:
-        return event in self._registry.get(plugin).events
+        return event in self._registry.events(plugin)
 
-    def _changed(self, scheduler_name: str) -> None:
-        if (owner := self._owners.get(scheduler_name)) is not None:
-            for callback in self._callbacks:
-                callback(owner)
-
-    def _observe(self, pod: PodInfo, result: AttemptResult, started: float) -> None:
-        self._observer.attempt(pod.scheduler_name, result, self._clock.monotonic() - started)
+    def _changed(self, owner: str) -> None:
+        for callback in self._callbacks:
+            callback(owner)
 
     def _report(self) -> None:
         sizes = self._queue.sizes
         self._observer.pending(sizes[Place.ACTIVE], sizes[Place.BACKOFF], sizes[Place.UNSCHEDULABLE])
-
-
-def _keeps_out(plugin: PreEnqueue, pod: PodInfo) -> bool:
-    try:
-        return plugin.pre_enqueue(pod).rejected
-    except Exception:  # noqa: BLE001 - whatever a plugin raises, it is called from a cache's subscription
-        _log.exception("plugin %s failed on whether pod %s may be queued; it may", plugin.name, pod.key)
-        return False
-
-
-def _note(message: str) -> str:
-    """The message cut to what an event may hold."""
-    if len(message.encode()) <= _MAX_NOTE:
-        return message
-    return message.encode()[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."

@@ -16,13 +16,16 @@ import numpy as np
 
 from konverge.model import meta
 from konverge.model.resource import Object
+from konverge.scheduler.claims import ClaimIndex
 from konverge.scheduler.columns import AmountColumn, IntArray, InternedColumn
 from konverge.scheduler.hostports import PortIndex
 from konverge.scheduler.images import ImageIndex
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podgroups import PodGroups
 from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.priorities import PriorityIndex
 from konverge.scheduler.resources import LIMIT
+from konverge.scheduler.rowlog import RowLog
 from konverge.scheduler.taints import Taint
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
@@ -30,7 +33,9 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 
 @dataclass(slots=True)
-class _Placement:
+class Placement:
+    """Where a pod is counted."""
+
     pod: PodInfo
     node_name: str
     assumed: bool
@@ -45,7 +50,7 @@ class Snapshot:
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
         self._rows: IntArray | None = None
-        self._placements: dict[str, _Placement] = {}
+        self._placements: dict[str, Placement] = {}
         self._homeless: dict[str, dict[str, PodInfo]] = {}
         self._allocatable: dict[str, AmountColumn] = {}
         self._requested: dict[str, AmountColumn] = {}
@@ -54,9 +59,15 @@ class Snapshot:
         self.taints: InternedColumn[tuple[Taint, ...]] = InternedColumn(())
         self.unschedulable: InternedColumn[bool] = InternedColumn(False)
         self.ports = PortIndex()
+        self.claims = ClaimIndex()
         self.images = ImageIndex()
-        self.groups = PodGroups()
+        self.priorities = PriorityIndex()
+        self.groups = PodGroups(self.label)
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self.changes = RowLog()
+        """The rows whose node changed, or the pods on it."""
+        self.node_changes = RowLog()
+        """The rows whose node came, changed or went."""
 
     # Reading
 
@@ -81,6 +92,10 @@ class Snapshot:
         if node is None:
             raise KeyError(row)
         return node
+
+    def in_use(self, row: int) -> bool:
+        """Whether a node has that row."""
+        return row < len(self._nodes) and self._nodes[row] is not None
 
     def nodes(self, rows: IntArray) -> Iterator[NodeInfo]:
         """The nodes of `rows`, in that order."""
@@ -139,11 +154,15 @@ class Snapshot:
 
     def set_namespace(self, raw: Object) -> None:
         """Take over a new or changed namespace."""
-        self._namespaces[raw["metadata"]["name"]] = meta.labels_of(raw)
+        name, labels = raw["metadata"]["name"], meta.labels_of(raw)
+        if self._namespaces.get(name) != labels:
+            self._namespaces[name] = labels
+            self.groups.ask_anew()
 
     def remove_namespace(self, name: str) -> None:
         """Take it out."""
-        self._namespaces.pop(name, None)
+        if self._namespaces.pop(name, None) is not None:
+            self.groups.ask_anew()
 
     # Nodes
 
@@ -152,20 +171,30 @@ class Snapshot:
         name: str = raw["metadata"]["name"]
         row = self._row_of.get(name)
         if row is not None:
-            node = self.node(row)
-            node.update(raw)
-        else:
-            node = NodeInfo(raw)
-            row = self._free.pop() if self._free else len(self._nodes)
-            if row == len(self._nodes):
-                self._nodes.append(None)
-            self._nodes[row] = node
-            self._row_of[name] = row
-            self._rows = None
-            for pod in self._homeless.pop(name, {}).values():
-                self._add(row, node, pod)
+            self._update_node(row, raw)
+            return
+        node = NodeInfo(raw)
+        row = self._free.pop() if self._free else len(self._nodes)
+        if row == len(self._nodes):
+            self._nodes.append(None)
+        self._nodes[row] = node
+        self._row_of[name] = row
+        self._rows = None
         self._write_node(row, node)
+        for pod in self._homeless.pop(name, {}).values():
+            self._add(row, node, pod)
         self._write_pods(row, node)
+
+    def _update_node(self, row: int, raw: Object) -> None:
+        node = self.node(row)
+        # Pods are counted by domain, so those of a node that changes its labels are taken off in between.
+        moving = list(node.pods.values()) if meta.labels_of(raw) != node.labels else []
+        for pod in moving:
+            self.groups.remove(row, pod)
+        node.update(raw)
+        self._write_node(row, node)
+        for pod in moving:
+            self.groups.add(row, pod)
 
     def remove_node(self, name: str) -> None:
         """Take the node out; its pods are remembered in case it comes back."""
@@ -178,6 +207,7 @@ class Snapshot:
         for uid in list(node.pods):
             self._remove(row, node, uid)
         self.images.set(row, {})
+        self._node_changed(row)
         self._nodes[row] = None
         self._free.append(row)
         self._rows = None
@@ -190,12 +220,12 @@ class Snapshot:
     def place(self, pod: PodInfo) -> None:
         """Count a pod that the cache shows bound; ends an assumption about it, wherever that was."""
         self.forget(pod.uid)
-        self._place(_Placement(pod, pod.node_name, assumed=False))
+        self._place(Placement(pod, pod.node_name, assumed=False))
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Count `pod` on the node that was chosen for it. The assumption holds until something ends it."""
         self.forget(pod.uid)
-        self._place(_Placement(pod, node_name, assumed=True))
+        self._place(Placement(pod, node_name, assumed=True))
 
     def expire_after(self, uid: str, moment: float) -> None:
         """Let the assumption end at `moment` (monotonic seconds): the bind went through, confirmation is due."""
@@ -212,9 +242,13 @@ class Snapshot:
 
     def forget(self, uid: str) -> bool:
         """Count the pod no longer, assumed or placed. Returns whether it was counted."""
+        return self.lift(uid) is not None
+
+    def lift(self, uid: str) -> Placement | None:
+        """Count the pod no longer; what is returned puts it back as it was."""
         placement = self._placements.pop(uid, None)
         if placement is None:
-            return False
+            return None
         row = self._row_of.get(placement.node_name)
         if row is None:
             homeless = self._homeless[placement.node_name]
@@ -225,9 +259,13 @@ class Snapshot:
             node = self.node(row)
             self._remove(row, node, uid)
             self._write_pods(row, node)
-        return True
+        return placement
 
-    def _place(self, placement: _Placement) -> None:
+    def put_back(self, placement: Placement) -> None:
+        """Count a pod again that was lifted."""
+        self._place(placement)
+
+    def _place(self, placement: Placement) -> None:
         pod = placement.pod
         row = self._row_of.get(placement.node_name)
         if row is None:
@@ -240,14 +278,18 @@ class Snapshot:
 
     def _add(self, row: int, node: NodeInfo, pod: PodInfo) -> None:
         # What is wrong with a pod shows here, before anything is counted.
-        ports, _ = pod.host_ports, pod.pod_affinity_text
+        ports, claims, _ = pod.host_ports, pod.claims, pod.pod_affinity_text
         node.add(pod)
         self.ports.add(row, ports)
+        self.claims.add(row, pod.namespace, claims)
+        self.priorities.add(row, pod.priority)
         self.groups.add(row, pod)
 
     def _remove(self, row: int, node: NodeInfo, uid: str) -> None:
         pod = node.remove(uid)
         self.ports.remove(row, pod.host_ports)
+        self.priorities.remove(row, pod.priority)
+        self.claims.remove(row, pod.namespace, pod.claims)
         self.groups.remove(row, pod)
 
     # Columns
@@ -266,9 +308,15 @@ class Snapshot:
         self.taints.set(row, node.taints)
         self.unschedulable.set(row, node.unschedulable)
         self.images.set(row, node.images)
+        self._node_changed(row)
 
     def _write_pods(self, row: int, node: NodeInfo) -> None:
         for resource, amount in node.requested.items():
             self._amounts(self._requested, resource).set(row, min(amount, LIMIT))
         self._scored_cpu.set(row, min(node.scored_cpu, LIMIT))
         self._scored_memory.set(row, min(node.scored_memory, LIMIT))
+        self.changes.note(row)
+
+    def _node_changed(self, row: int) -> None:
+        self.changes.note(row)
+        self.node_changes.note(row)

@@ -1,7 +1,7 @@
 """What a profile's owner reports: how many pods are its, how many wait, and why.
 
-In flow pods as the cache shows them and the diagnoses of failed attempts; out flow counts. Pods are counted for every
-`schedulerName`, ours or not, so that a profile that comes later starts with true numbers.
+In flow pods as the cache shows them and the diagnoses of failed attempts; out flow counts. A pod is in the books of the
+policy that matches it, and in none where no policy does.
 """
 
 from collections import Counter, defaultdict
@@ -28,6 +28,26 @@ class SchedulingObserver(Protocol):
         """How many pods wait, by place in the queue."""
         ...
 
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """A call of a plugin ended; names and status as in kube-scheduler's metrics. Of ten attempts one is told."""
+        ...
+
+    def extension_point(self, profile: str, point: str, status: str, seconds: float) -> None:
+        """All the plugins of an extension point are through. Of ten attempts one is told."""
+        ...
+
+    def scheduled(self, attempts: int, seconds: float) -> None:
+        """A pod was bound at that attempt, `seconds` after it was first queued."""
+        ...
+
+    def queued(self, queue: str, event: str) -> None:
+        """A pod came into a place of the queue because of that event, both as in kube-scheduler's metrics."""
+        ...
+
+    def preemption(self, victims: int) -> None:
+        """It was tried to make room for a pod by evicting so many others; 0: that would not help."""
+        ...
+
 
 class NullObserver:
     """Metrics for nobody."""
@@ -38,13 +58,28 @@ class NullObserver:
     def pending(self, active: int, backoff: int, unschedulable: int) -> None:
         """Drop it."""
 
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """Drop it."""
+
+    def extension_point(self, profile: str, point: str, status: str, seconds: float) -> None:
+        """Drop it."""
+
+    def scheduled(self, attempts: int, seconds: float) -> None:
+        """Drop it."""
+
+    def queued(self, queue: str, event: str) -> None:
+        """Drop it."""
+
+    def preemption(self, victims: int) -> None:
+        """Drop it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileStats:
     """The pods of one profile. Finished pods are left out."""
 
     matched: int = 0
-    """All that carry the profile's `schedulerName`."""
+    """All that are the policy's."""
     pending: int = 0
     """Those without a node."""
     scheduled: int = 0
@@ -67,27 +102,31 @@ class _Book:
 
 
 class Ledger:
-    """The books, by `schedulerName`. `changed` is called with the name whose numbers changed."""
+    """The books, by owner. `changed` is called with the owner whose numbers changed; `owner_of` says whose a pod is."""
 
-    def __init__(self, changed: Callable[[str], None]) -> None:
-        self._changed = changed
+    def __init__(self, changed: Callable[[str], None], owner_of: Callable[[PodInfo], str | None]) -> None:
+        self._changed, self._owner_of = changed, owner_of
         self._books: defaultdict[str, _Book] = defaultdict(_Book)
         self._pods: dict[str, tuple[str, bool]] = {}
 
     def see(self, pod: PodInfo) -> None:
-        """Take note of a new or changed pod."""
-        if pod.finished:
+        """Take note of a new or changed pod, or of one that is another owner's now."""
+        owner = None if pod.finished else self._owner_of(pod)
+        if owner is None:
             self.gone(pod.uid)
             return
-        entry = (pod.scheduler_name, bool(pod.node_name))
-        if self._pods.get(pod.uid) != entry:
+        entry = (owner, bool(pod.node_name))
+        before = self._pods.get(pod.uid)
+        if before != entry:
             self._drop(pod.uid)
             self._pods[pod.uid] = entry
             self._count(entry, 1)
-            self._stamp(pod)
-            self._changed(pod.scheduler_name)
-        elif self._stamp(pod):
-            self._changed(pod.scheduler_name)
+            self._stamp(owner, pod)
+            if before is not None and before[0] != owner:
+                self._changed(before[0])
+            self._changed(owner)
+        elif self._stamp(owner, pod):
+            self._changed(owner)
 
     def gone(self, uid: str) -> None:
         """The pod was deleted."""
@@ -97,20 +136,29 @@ class Ledger:
 
     def stuck(self, pod: PodInfo, reasons: Mapping[str, int]) -> None:
         """The pod fitted nowhere."""
-        book = self._books[pod.scheduler_name]
+        owner, bound = self._pods.get(pod.uid, ("", True))
         new = tuple(sorted(reasons))
-        if self._pods.get(pod.uid) == (pod.scheduler_name, False) and book.stuck.get(pod.uid) != new:
-            book.stuck[pod.uid] = new
-            self._changed(pod.scheduler_name)
+        if not bound and self._books[owner].stuck.get(pod.uid) != new:
+            self._books[owner].stuck[pod.uid] = new
+            self._changed(owner)
 
     def freed(self, pod: PodInfo) -> None:
         """A node was found for the pod, or its attempt failed for another reason."""
-        if self._books[pod.scheduler_name].stuck.pop(pod.uid, None) is not None:
-            self._changed(pod.scheduler_name)
+        entry = self._pods.get(pod.uid)
+        if entry is not None and self._books[entry[0]].stuck.pop(pod.uid, None) is not None:
+            self._changed(entry[0])
 
-    def stats(self, scheduler_name: str) -> ProfileStats:
-        """The numbers of one name."""
-        book = self._books[scheduler_name]
+    def open(self, owner: str) -> None:
+        """Say that there are numbers for `owner`, be they zero."""
+        self._changed(owner)
+
+    def close(self, owner: str) -> None:
+        """Forget the numbers of an owner that has no pods any more."""
+        self._books.pop(owner, None)
+
+    def stats(self, owner: str) -> ProfileStats:
+        """The numbers of one owner."""
+        book = self._books.get(owner, _Book())
         counts = Counter(reason for reasons in book.stuck.values() for reason in reasons)
         return ProfileStats(
             matched=book.pending + book.scheduled,
@@ -136,9 +184,9 @@ class Ledger:
         else:
             self._books[name].pending += sign
 
-    def _stamp(self, pod: PodInfo) -> bool:
+    def _stamp(self, owner: str, pod: PodInfo) -> bool:
         """Note when the pod was bound; whether that is news."""
-        moment, book = pod.scheduled_at, self._books[pod.scheduler_name]
+        moment, book = pod.scheduled_at, self._books[owner]
         if moment is None or (book.last_scheduled is not None and moment <= book.last_scheduled):
             return False
         book.last_scheduled = moment

@@ -39,9 +39,9 @@ def input_hash(sources: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def cached_binary(sources: Path) -> Path:
-    """Where the binary of these sources lies once it is built."""
-    return binaries_root() / input_hash(sources) / BINARY
+def cached_binary(sources: Path, name: str = BINARY) -> Path:
+    """Where the binary of these sources lies once it is built, under that name."""
+    return binaries_root() / input_hash(sources) / name
 
 
 def kubernetes_version(sources: Path) -> str:
@@ -61,17 +61,17 @@ def build_command(go: Path, version: str, output: Path) -> list[str]:
     return [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(output), "."]
 
 
-def build(sources: Path, go: Path, progress: Progress) -> Path:
-    """The binary of `sources`, built with `go` unless it is there; two builds at once become one.
+def build(sources: Path, go: Path, progress: Progress, name: str = BINARY) -> Path:
+    """The binary `name` of `sources`, built with `go` unless it is there; two builds at once become one.
 
     Raises BuildFailed with the tail of the compiler's output.
     """
-    target = cached_binary(sources)
+    target = cached_binary(sources, name)
     with locked(lock_file(f"build-{target.parent.name}"), waiting=lambda: progress.show("another build is under way")):
         if target.is_file():
             return target
         private_directory(target.parent)
-        fresh = target.with_name(f"{BINARY}.{os.getpid()}.new")
+        fresh = target.with_name(f"{name}.{os.getpid()}.new")
         try:
             _compile(sources, build_command(go, kubernetes_version(sources), fresh), progress)
             fresh.replace(target)

@@ -25,8 +25,13 @@ PARITY_PLUGINS: Mapping[str, int | None] = {
     "NodeAffinity": 2,
     "NodePorts": None,
     "NodeResourcesFit": 1,
+    "VolumeRestrictions": None,
+    "NodeVolumeLimits": None,
+    "VolumeBinding": None,
+    "VolumeZone": None,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DefaultPreemption": None,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
     "DefaultBinder": None,
@@ -120,16 +125,10 @@ def _parity_profile() -> Mapping[str, Any]:
     """The profile of `schedulerName: parity`: only plugins that Konverge's scheduler has too, so that both can be compared."""
     enabled = [{"name": name, **({"weight": weight} if weight else {})} for name, weight in PARITY_PLUGINS.items()]
     everywhere = {"disabled": [{"name": "*"}], "enabled": enabled}
-    own_constraints_only = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "PodTopologySpreadArgs",
-        "defaultingType": "List",
-    }
     return {
         "schedulerName": PARITY,
         "percentageOfNodesToScore": 100,
         "plugins": {"multiPoint": everywhere},
-        "pluginConfig": [{"name": "PodTopologySpread", "args": own_constraints_only}],
     }
 
 

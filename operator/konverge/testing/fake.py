@@ -15,13 +15,14 @@
 What it does as the real server does, each held against it by the same tests: resourceVersions from one counter, uid,
 generation, the status subresource, finalizers and deletionTimestamp, owner references with a garbage collector that
 takes its time, conflicts by resourceVersion and uid, no-op writes that change no version, merge, JSON and (by key)
-strategic patches, server-side apply with field ownership (simplified: see `fake_apply`), pod bindings, lists in pages
-of one snapshot, selectors, metadata alone, watches with bookmarks and a bounded history beyond which they are 410, and
+strategic patches, server-side apply with field ownership (simplified: see `fake_apply`), pod bindings, evictions
+(without disruption budgets), lists in pages of one snapshot, selectors, metadata alone, watches with bookmarks and a bounded history beyond which they are 410, and
 with initial events (`api.server.gives_initial_events = False`: as a server that knows none).
 
 What it leaves out: schemas, and with them validation, pruning and defaults (add a hook to `api.admission` where a test
 needs one); a kubelet, so a pod is gone once deleted; controllers other than the garbage collector; namespaces, which
-exist by being named; RBAC; versions of one resource under each other's names; other subresources than status and binding.
+exist by being named; RBAC; versions of one resource under each other's names; other subresources than status, binding
+and eviction.
 
 Calls fail as they would on one real request: retries are `kube`'s, so a runtime on this fake sees every fault.
 All waiting is on the running loop's time, so in a `SimLoop` it costs nothing. An exception: the clock's stamps.
@@ -205,9 +206,12 @@ class FakeApi:
         def act() -> tuple[Object, bool]:
             if not subresource:
                 return self.server.create(resource, body, namespace, write), True
-            if resource != Pod or subresource != "binding":
+            if resource != Pod or subresource not in {"binding", "eviction"}:
                 raise ApiError.of(404, "NotFound", "the server could not find the requested resource")
-            self.server.bind(key, body, write)
+            if subresource == "eviction":
+                self.server.delete(resource, key, "", "Background")
+            else:
+                self.server.bind(key, body, write)
             return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, True
 
         return await self._call("create", resource, key, act, subresource=subresource, body=body)

@@ -23,12 +23,14 @@ class Traits(NamedTuple):
 
 _NO_STATUS: Final = frozenset({
     builtin.ConfigMap, builtin.Secret, builtin.ServiceAccount, builtin.Event, builtin.Lease, builtin.PriorityClass,
-    builtin.Role, builtin.RoleBinding, builtin.StorageClass, builtin.NetworkPolicy,
+    builtin.Role, builtin.RoleBinding, builtin.StorageClass, builtin.NetworkPolicy, builtin.CSIDriver, builtin.CSINode,
+    builtin.CSIStorageCapacity,
 })  # fmt: skip
 _NO_GENERATION: Final = frozenset({
     builtin.ConfigMap, builtin.Secret, builtin.ServiceAccount, builtin.Event, builtin.Lease, builtin.Namespace,
     builtin.Node, builtin.PersistentVolume, builtin.PersistentVolumeClaim, builtin.Role, builtin.RoleBinding,
-    builtin.Service, builtin.StorageClass,
+    builtin.Service, builtin.StorageClass, builtin.CSIDriver, builtin.CSINode, builtin.CSIStorageCapacity,
+    builtin.VolumeAttachment,
 })  # fmt: skip
 _BUILT_IN: Final = frozenset(value for value in vars(builtin).values() if isinstance(value, ResourceType))
 _GUARDED: Final = frozenset({builtin.Lease, builtin.CustomResourceDefinition})

@@ -519,6 +519,22 @@ async def test_a_cache_of_metadata_alone_is_another_one_and_holds_no_more(sim: S
 
 
 @simulate()
+async def test_a_cache_that_leaves_fields_out_is_another_one_and_does_not_hold_them(sim: Sim) -> None:
+    api = FakeApi(clock=sim.clock)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"big": "x" * 1000, "n": "1"}}
+    await api.create(ConfigMap, body, "ns")
+    caches = Caches(api, clock=sim.clock, random=sim.random)
+    whole, lean = caches.cache(ConfigMap), caches.cache(ConfigMap, left_out=("data.big", "spec.template", "data.n.x"))
+    sim.spawn(caches.run())
+    await caches.wait_for_sync(5)
+    assert whole.list()[0]["data"] == body["data"]
+    assert lean.list()[0]["data"] == {"n": "1"}
+    patched = await api.patch(ConfigMap, "a", {"data": {"n": "2"}}, "ns")
+    lean.wrote(patched)
+    assert lean.list()[0]["data"] == {"n": "2"}
+
+
+@simulate()
 async def test_each_pair_of_selectors_has_a_cache_of_its_own(sim: Sim) -> None:
     api = FakeApi(clock=sim.clock)
     for name, tier in (("a", "front"), ("b", "back")):

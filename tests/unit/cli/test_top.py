@@ -29,6 +29,7 @@ def cache(**parts: Any) -> dict[str, Any]:
         "resource": "gadgets.test.konverge.dev",
         "namespace": "",
         "metadataOnly": False,
+        "leftOut": [],
         "objects": 12,
         "bytes": 5000,
         "synced": True,

@@ -12,7 +12,7 @@ NAMES = {
     "Ingress", "Job", "Key", "KonvergeError", "Lease", "ListMap", "ModelError", "Namespace", "NetworkPolicy", "Node",
     "Part", "PersistentVolume", "PersistentVolumeClaim", "Phase", "Pod", "PodDisruptionBudget", "PodTemplate", "Predicate", "Problem", "Quantity",
     "Reconciler", "ReplicaSet", "Request", "ResourceType", "Result", "RetryAfter", "Role", "RoleBinding", "Rule", "Scale",
-    "Secret", "Selector", "Service", "ServiceAccount", "Spec", "State", "StatefulSet", "Status", "StorageClass",
+    "Secret", "SecretKeyRef", "Selector", "Service", "ServiceAccount", "Spec", "State", "StatefulSet", "Status", "StorageClass",
     "Terminal", "Watch", "__version__", "all_of", "annotations_changed", "any_of", "by_index", "changed",
     "generation_changed", "hook", "index", "labels_changed", "not_", "read", "watch",
 }  # fmt: skip

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from konverge.errors import ConfigError
 from konverge.kube import Client
-from konverge.kube.discovery import discover, find
+from konverge.kube.discovery import discover, find, served_of
 from konverge.model.resource import Deployment, Node, Pod, ResourceType
 from tests.unit.kube.serving import ScriptedServer, refuses, replies
 
@@ -77,3 +77,10 @@ async def test_a_name_that_is_none_is_refused(server: ScriptedServer, client: Cl
     server.answers(documents)
     with pytest.raises(ConfigError, match="the server has no resource 'wheel'; `kubectl api-resources`"):
         find(await discover(client), "wheel")
+
+
+async def test_what_a_server_may_lack_is_looked_up_by_its_group(server: ScriptedServer, client: Client) -> None:
+    server.answers(documents)
+    wheels = ResourceType("shop.example", "v1", "Wheel", "wheels")
+    topologies = ResourceType("topology.node.k8s.io", "v1alpha2", "NodeResourceTopology", "noderesourcetopologies")
+    assert await served_of(client, [Deployment, wheels, topologies]) == {Deployment}

@@ -8,8 +8,9 @@ from pydantic import Field
 from konverge.errors import ModelError
 from konverge.model.crd import crd_of
 from konverge.model.custom import CustomResource, Part, Spec, Status
-from konverge.model.embedded import EmbeddedMeta, PodTemplate
+from konverge.model.embedded import EmbeddedMeta, PodTemplate, SecretKeyRef
 from konverge.model.fields import ListMap
+from konverge.runtime.sparse import sparse
 
 
 class Port(Part):
@@ -22,6 +23,7 @@ class JobSpec(Spec):
     urgent: bool = False
     limits: dict[str, int] = Field(default={}, max_length=8)
     ports: Annotated[list[Port], ListMap("name")] = Field(default=[], max_length=8)
+    token: SecretKeyRef | None = None
 
 
 class Job(
@@ -54,6 +56,13 @@ def test_a_pod_template_goes_into_a_child_as_it_was_written() -> None:
     template = PodTemplate.model_validate(TEMPLATE)
     assert template.metadata == EmbeddedMeta(labels={"a": "b"})
     assert template.manifest() == TEMPLATE
+
+
+def test_a_secret_is_named_by_a_reference_that_goes_into_a_child_as_it_is() -> None:
+    env = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": SecretKeyRef(name="of-mine", key="token.txt")}}]
+    assert sparse({"env": env}) == {
+        "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "of-mine", "key": "token.txt"}}}]
+    }
 
 
 def test_selectable_fields_stand_in_the_crd() -> None:

@@ -39,11 +39,15 @@ class Gate(CustomResource[GateSpec, GateStatus], group="demo.dev", version="v1")
             yield Problem.required("spec.password", "say one that is not the default")
         if old is not None and old.status.opened and self.spec.size < old.spec.size:
             yield Problem("spec.size", self.spec.size, "an opened gate cannot shrink")
+        if self.spec.size > 100:
+            yield Problem.warning("spec.size", "so large a gate\nlets in " + "a draught " * 40)
 
     @hook(on_failure="Ignore", timeout=2, when="true")
     def validate_delete(self, request: Request, /) -> Iterable[Problem]:
         if self.labels.get("locked"):
             yield Problem.forbidden("metadata.labels[locked]", "unlock it first")
+        if self.spec.size > 100:
+            yield Problem.warning("spec", "the way stays open")
 
     def default(self, request: Request, /) -> Mapping[str, Any]:
         return {"spec": {"owner": request.user, "tags": {"a/b": self.name}}, "metadata": {"labels": {"made": "yes"}}}
@@ -181,6 +185,28 @@ def test_an_object_that_is_being_deleted_is_left_to_go() -> None:
     going = gate({"size": 3}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert answer("validate", review("UPDATE", going, gate({"size": 2})))["allowed"]
     assert patch(answer("default", review("UPDATE", going, gate()))) == []
+
+
+def test_a_warning_lets_the_object_pass_in_one_line_that_a_header_takes() -> None:
+    response = answer("validate", review("CREATE", gate({"size": 102})))
+    assert response["allowed"]
+    [warning] = response["warnings"]
+    assert warning.startswith("spec.size: so large a gate lets in a draught a draught")
+    assert len(warning) == 256
+    assert answer("validate-delete", review("DELETE", old=gate({"size": 102}))) == {
+        "uid": "7",
+        "allowed": True,
+        "warnings": ["spec: the way stays open"],
+    }
+
+
+def test_a_warning_stands_beside_a_refusal_and_is_not_repeated() -> None:
+    refused = answer("validate", review("CREATE", gate({"size": 101})))
+    assert fields(refused) == ["spec.size"]
+    assert "lets in" not in refused["status"]["message"]
+    assert len(refused["warnings"]) == 1
+    edited = answer("validate", review("UPDATE", gate({"size": 102, "tags": {"a": "b"}}), gate({"size": 102})))
+    assert edited == {"uid": "7", "allowed": True}
 
 
 def test_a_deletion_is_refused_as_forbidden() -> None:

@@ -40,6 +40,13 @@ SCHEDULER = {
     "scheduler_schedule_attempts_total": {"result", "profile"},
     "scheduler_scheduling_attempt_duration_seconds": {"result", "profile"},
     "scheduler_pending_pods": {"queue"},
+    "scheduler_plugin_execution_duration_seconds": {"plugin", "extension_point", "status"},
+    "scheduler_framework_extension_point_duration_seconds": {"extension_point", "status", "profile"},
+    "scheduler_pod_scheduling_sli_duration_seconds": {"attempts"},
+    "scheduler_pod_scheduling_attempts": set(),
+    "scheduler_queue_incoming_pods_total": {"queue", "event"},
+    "scheduler_preemption_attempts_total": set(),
+    "scheduler_preemption_victims": set(),
 }
 OURS = {
     "konverge_phase_transitions_total": {"kind", "from", "to"},
@@ -70,6 +77,11 @@ def everything() -> dict[str, Any]:
     controller.transition("Lamp", "Off", "On", 3.0)
     metrics.scheduler().attempt("fast", "scheduled", 0.1)
     metrics.scheduler().pending(1, 2, 3)
+    metrics.scheduler().plugin("NodeName", "Filter", "Success", 0.001)
+    metrics.scheduler().extension_point("fast", "Filter", "Success", 0.001)
+    metrics.scheduler().scheduled(1, 0.1)
+    metrics.scheduler().queued("active", "PodAdd")
+    metrics.scheduler().preemption(2)
     metrics.leads("lease", now=True)
     with metrics.webhooks().in_flight("validate/gadgets"):
         metrics.webhooks().answered("validate/gadgets", 200, 0.1)
@@ -259,6 +271,26 @@ def test_profiles_beyond_a_number_share_a_label() -> None:
     profiles = {sample.labels["profile"] for sample in page(metrics)["scheduler_schedule_attempts_total"].samples}
     assert len(profiles) == MAX_PROFILES + 1
     assert value(metrics, "scheduler_schedule_attempts_total", profile="other", result="unschedulable") == 50
+
+
+def test_a_pod_that_took_many_attempts_shares_a_label_with_others() -> None:
+    metrics = Metrics()
+    for attempts in (1, 14, 15, 400):
+        metrics.scheduler().scheduled(attempts, 1.0)
+    counts = {
+        label: value(metrics, "scheduler_pod_scheduling_sli_duration_seconds_count", attempts=label)
+        for label in ("1", "14", "15+")
+    }
+    assert counts == {"1": 1, "14": 1, "15+": 2}
+
+
+def test_a_preemption_without_victims_is_an_attempt_only() -> None:
+    metrics = Metrics()
+    for victims in (0, 3):
+        metrics.scheduler().preemption(victims)
+    assert value(metrics, "scheduler_preemption_attempts_total") == 2
+    assert value(metrics, "scheduler_preemption_victims_sum") == 3
+    assert value(metrics, "scheduler_preemption_victims_count") == 1
 
 
 def test_pending_pods_are_counted_by_queue() -> None:

@@ -1,29 +1,34 @@
 """Pods, nodes and a running scheduler for the tests of this directory."""
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from konverge.cache import Caches
 from konverge.model.resource import Namespace, Node, Object, Pod
+from konverge.runtime.clock import SystemClock
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig, Registry, Scheduler, SchedulingObserver
+from konverge.scheduler.changes import Changes
 from konverge.scheduler.columns import IntArray
 from konverge.scheduler.framework import (
     SUCCESS,
     Code,
     CycleState,
     Filter,
-    Handle,
     Plugin,
     PreFilter,
     PreScore,
     Score,
     Verdict,
 )
+from konverge.scheduler.handle import Handle
+from konverge.scheduler.lister import CacheLister
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
+from konverge.scheduler.waiting import WaitingRoom
 from konverge.testing.fake import FakeApi
 from konverge.testing.sim import Sim
 
@@ -31,6 +36,14 @@ NAME = "konverge"
 """The schedulerName of the tests' profile."""
 
 P = TypeVar("P", bound=Plugin)
+
+
+def plugin_handle() -> Handle:
+    """What a plugin is given outside a running scheduler: no cache holds anything."""
+    api, clock, registry = FakeApi(), SystemClock(), Registry.default()
+    caches = Caches(api, clock=clock, random=Random(0))
+    lister = CacheLister({resource: caches.cache(resource) for resource in (Pod, Node, *registry.reads)})
+    return Handle(api, lister, WaitingRoom(clock), Changes(clock).until)
 
 
 def node(
@@ -129,7 +142,7 @@ def snapshot_of(*nodes: Object, pods: Sequence[Object] = ()) -> Snapshot:
 
 def plugin(kind: type[P], **args: Any) -> P:
     """An instance of a plugin with these arguments, as a manifest gives them."""
-    return kind(kind.Args.model_validate(args), Handle(FakeApi()))
+    return kind(kind.Args.model_validate(args), plugin_handle())
 
 
 def verdicts(one: Filter, raw: Object, snapshot: Snapshot) -> dict[str, Verdict]:
@@ -199,6 +212,7 @@ class Running:
             registry=registry,
             observer=observer,
             namespaces=self.namespaces,
+            caches={each: self.caches.cache(each) for each in (registry or Registry.default()).reads},
         )
 
     async def start(self, *, profile: ProfileConfig | None = None) -> "Running":

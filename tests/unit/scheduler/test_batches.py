@@ -271,6 +271,12 @@ def test_every_built_in_filter_and_score_is_fuzzed() -> None:
         "ImageLocality",
         "PodTopologySpread",
         "InterPodAffinity",
+        "NodeTopology",  # with what matters to it and to Regions: test_group_batches.py
+        "Regions",
+        "VolumeRestrictions",  # with what matters to it and to those below: test_volume_batches.py
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
     }
 
 

@@ -18,7 +18,6 @@ from konverge.scheduler.framework import (
     Code,
     CycleState,
     Filter,
-    Handle,
     PreFilter,
     PreFilterResult,
     PreScore,
@@ -31,22 +30,21 @@ from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile, compile_profile
 from konverge.scheduler.snapshot import Snapshot
-from konverge.testing.fake import FakeApi
-from tests.unit.scheduler.clusters import node, pod, snapshot_of
+from tests.unit.scheduler.clusters import node, plugin_handle, pod, snapshot_of
 
 
 def profile_with(*plugins: type[Any], percentage: int = 100, bare: bool = False) -> Profile:
-    """The default profile (or, bare, one without filters and scores) and these plugins."""
+    """The default profile without preemption (or, bare, one without filters and scores) and these plugins."""
     registry = Registry.default()
     for plugin in plugins:
         registry.register(plugin)
     uses = tuple(PluginUse(plugin.name) for plugin in plugins)
-    sets = {Point.MULTI_POINT: PluginSet(enabled=uses)}
+    sets = {Point.MULTI_POINT: PluginSet(enabled=uses, disabled=frozenset({"DefaultPreemption"}))}
     if bare:
         kept = (PluginUse("PrioritySort"), PluginUse("DefaultBinder"))
         sets = {Point.MULTI_POINT: PluginSet(enabled=kept + uses, disabled=frozenset({"*"}))}
     config = ProfileConfig("x", plugins=sets, percentage_of_nodes_to_score=percentage)
-    return compile_profile(config, registry, Handle(FakeApi()))
+    return compile_profile(config, registry, plugin_handle())
 
 
 def attempt(snapshot: Snapshot, raw: Any, profile: Profile | None = None, *, seed: int = 0) -> Choice | Diagnosis:

@@ -6,20 +6,21 @@ import pytest
 
 from konverge.errors import InvalidPluginArgs, SchedulingError, UnknownPlugin
 from konverge.scheduler import ALL_PLUGINS, PluginSet, PluginUse, Point, ProfileConfig, Registry
-from konverge.scheduler.framework import Handle, Plugin
+from konverge.scheduler.framework import Plugin
 from konverge.scheduler.plugins.node_label_priority import NodeLabelPriority
 from konverge.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from konverge.scheduler.profile import Profile, compile_profile
-from konverge.testing.fake import FakeApi
+from tests.unit.scheduler.clusters import plugin_handle
 
 LABEL = {"NodeLabelPriority": {"label": "disk"}}
 
 
 def compiled(plugins: dict[Point, PluginSet] | None = None, **config: Any) -> Profile:
     wanted = ProfileConfig(**{"scheduler_name": "x", "plugins": plugins or {}, **config})
-    return compile_profile(wanted, Registry.default(), Handle(FakeApi()))
+    return compile_profile(wanted, Registry.default(), plugin_handle())
 
 
+VOLUMES = ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"]
 DEFAULT_WEIGHTS = {
     "TaintToleration": 3,
     "NodeAffinity": 2,
@@ -52,11 +53,19 @@ def test_the_default_profile_has_kube_schedulers_order_and_weights() -> None:
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
+        *VOLUMES,
         "PodTopologySpread",
         "InterPodAffinity",
     ]
     assert weights(profile) == DEFAULT_WEIGHTS
-    assert names(profile.pre_filters) == ["NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"]
+    assert names(profile.pre_filters) == [
+        "NodeAffinity",
+        "NodePorts",
+        *VOLUMES,
+        "PodTopologySpread",
+        "InterPodAffinity",
+    ]
+    assert names(profile.reserves) == names(profile.pre_binds) == ["VolumeBinding"]
     assert names(profile.pre_scores) == [
         "NodeAffinity",
         "PodTopologySpread",
@@ -65,7 +74,7 @@ def test_the_default_profile_has_kube_schedulers_order_and_weights() -> None:
         "ImageLocality",
     ]
     assert names(profile.pre_enqueues) == ["SchedulingGates"]
-    assert (profile.queue_sort.name, names(profile.binds), profile.reserves) == ("PrioritySort", ["DefaultBinder"], ())
+    assert (profile.queue_sort.name, names(profile.binds)) == ("PrioritySort", ["DefaultBinder"])
 
 
 def test_a_plugin_is_one_instance_at_all_its_points() -> None:
@@ -142,7 +151,7 @@ def test_what_cannot_work_is_refused(plugins: Any, config: Any, problem: str) ->
     ids=["enabled", "disabled", "args"],
 )
 def test_an_unknown_plugin_is_refused_wherever_it_is_named(plugins: Any, args: Any) -> None:
-    with pytest.raises(UnknownPlugin, match=r"unknown plugin 'Nope'; known: DefaultBinder, .*TaintToleration"):
+    with pytest.raises(UnknownPlugin, match=r"unknown plugin 'Nope'; known: .*DefaultBinder, .*TaintToleration"):
         compiled(plugins, args=args)
 
 

@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from konverge.scheduler.events import ClusterEvent
 from konverge.scheduler.framework import QueuedPod
+from konverge.scheduler.nominations import Nominations
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.queue import Place, SchedulingQueue
 from konverge.testing.sim import Sim, simulate
@@ -208,3 +211,116 @@ async def test_discard_all_takes_out_the_pods_it_picks(sim: Sim) -> None:
     queue = queue_of(sim, info("a"), info("b", scheduler="other"))
     queue.discard_all(lambda each: each.scheduler_name == "other")
     assert len(queue) == 1
+
+
+# While room is made for a pod
+
+
+async def held(sim: Sim) -> SchedulingQueue:
+    """A queue with one pod, which fits nowhere and for which the scheduler is making room."""
+    queue = queue_of(sim, info("a"))
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    queue.hold("a")
+    await asyncio.sleep(5)
+    return queue
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda queue: queue.notify([ClusterEvent.POD_GONE]),
+        lambda queue: queue.retry_now(lambda _pod: True),
+        lambda queue: queue.activate(["a"]),
+        lambda queue: queue.put(info("a", cpu="1")),
+    ],
+    ids=["an event", "a new profile", "a plugin", "an edit"],
+)
+@simulate()
+async def test_what_may_help_a_held_pod_is_made_up_for_when_it_is_released(
+    sim: Sim, happens: Callable[[SchedulingQueue], None]
+) -> None:
+    queue = await held(sim)
+    happens(queue)
+    assert sizes(queue) == (0, 0, 1)
+    queue.release("a", retry=False)
+    assert sizes(queue) == (1, 0, 0)
+
+
+@simulate()
+async def test_a_held_pod_for_which_nothing_happened_waits_on(sim: Sim) -> None:
+    queue = await held(sim)
+    queue.release("a", retry=False)
+    assert sizes(queue) == (0, 0, 1)
+    queue.notify([ClusterEvent.POD_GONE])
+    assert sizes(queue) == (1, 0, 0)
+
+
+@simulate()
+async def test_a_pod_for_which_no_room_could_be_made_is_tried_again(sim: Sim) -> None:
+    queue = await held(sim)
+    queue.release("a", retry=True)
+    assert sizes(queue) == (1, 0, 0)
+
+
+@simulate()
+async def test_a_held_pod_is_not_tried_though_it_waited_long(sim: Sim) -> None:
+    queue = await held(sim)
+    popped = sim.spawn(queue.pop())
+    queue.put(info("b"))
+    assert (await popped).pod.name == "b"
+    assert sizes(queue) == (0, 0, 1)
+
+
+@simulate()
+async def test_pods_that_left_are_held_and_released_in_vain(sim: Sim) -> None:
+    queue = await held(sim)
+    queue.discard("a")
+    queue.hold("a")
+    queue.release("a", retry=True)
+    queue.retry("a", "x")
+    assert len(queue) == 0
+
+
+# Nominations
+
+
+def nominee(name: str, node_name: str, **options: Any) -> PodInfo:
+    return info(name, status={"nominatedNodeName": node_name} if node_name else None, **options)
+
+
+@simulate()
+async def test_a_nomination_is_read_off_the_pod_and_follows_its_changes(sim: Sim) -> None:
+    queue = queue_of(sim, nominee("a", "n1"))
+    seen = [queue.nominations.node_of("a")]
+    for node_name in ("n2", "", "n3"):
+        queue.put(nominee("a", node_name))
+        seen.append(queue.nominations.node_of("a"))
+    queue.discard("a")
+    assert [*seen, queue.nominations.node_of("a")] == ["n1", "n2", "", "n3", ""]
+
+
+@simulate()
+async def test_a_nomination_that_the_status_does_not_show_yet_holds(sim: Sim) -> None:
+    queue = queue_of(sim, nominee("a", ""))
+    queue.nominations.put(info("a"), "n1")
+    queue.put(nominee("a", "", priority=3))
+    assert queue.nominations.node_of("a") == "n1"
+    assert [other.priority for other in queue.nominations.lower_than(info("x", priority=9), "n1")] == [3]
+
+
+@simulate()
+async def test_a_pod_that_has_a_node_is_nominated_no_longer(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    await queue.pop()
+    queue.put(nominee("a", "n1"))
+    assert not queue.nominations
+
+
+def test_only_other_pods_of_no_lower_priority_are_to_be_left_room() -> None:
+    nominations = Nominations()
+    for name, priority in (("low", 1), ("same", 5), ("high", 9), ("me", 5)):
+        nominations.put(info(name, priority=priority), "n1")
+    nominations.put(info("elsewhere", priority=1), "n2")
+    beside = nominations.beside(info("me", priority=5))
+    assert {node: [each.name for each in pods] for node, pods in beside.items()} == {"n1": ["same", "high"]}
+    assert [each.name for each in nominations.lower_than(info("me", priority=5), "n1")] == ["low"]

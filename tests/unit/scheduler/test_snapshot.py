@@ -8,6 +8,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from konverge.scheduler.hostports import HostPort
+from konverge.scheduler.podgroups import PodGroup
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 from tests.unit.scheduler.clusters import node, pod, snapshot_of
@@ -36,11 +37,21 @@ def counted(snapshot: Snapshot) -> dict[str, Any]:
         sorted((group.labels.get("app", ""), group.rows[row]) for group in snapshot.groups if group.rows[row])
         for row in rows.tolist()
     ]
+    web = snapshot.groups.by_domain("x", "web", _is_web).by_id
+    columns["web pods in the domain"] = [web[i] for i in snapshot.label("x").ids(rows).tolist()]
+    columns["web pods"] = snapshot.groups.by_row("default", "web", _is_web).up_to(snapshot.size)[rows].tolist()
+    for name, terms in (("near", snapshot.groups.near), ("apart", snapshot.groups.apart)):
+        tally = sum((counts.by_id for _, counts in terms), start=np.zeros(len(snapshot.label("x").values)))
+        columns[f"pods with a term: {name}"] = tally[snapshot.label("x").ids(rows)].tolist()
     columns["pods with affinity"] = [
-        sum(group.rows[row] for group in snapshot.groups.with_affinity()) for row in rows.tolist()
+        sum(group.rows[row] for group in snapshot.groups if group.pod.pod_affinity_text) for row in rows.tolist()
     ]
     names = [each.name for each in snapshot.nodes(rows)]
     return {name: {key: values[i] for key, values in columns.items()} for i, name in enumerate(names)}
+
+
+def _is_web(group: PodGroup) -> bool:
+    return group.labels.get("app") == "web"
 
 
 def cpu_on(snapshot: Snapshot, name: str) -> int:
@@ -86,7 +97,8 @@ class Histories(RuleBasedStateMachine):
         raw["spec"]["containers"][0]["ports"] = [{"hostPort": port}] if port else []
         if near != app:
             term = {"topologyKey": "x", "labelSelector": {"matchLabels": {"app": near}}}
-            raw["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+            raw["spec"]["affinity"] = {"podAffinity": required, "podAntiAffinity": required}
         self.pods[uid] = {**raw, "spec": {**raw["spec"], "nodeName": name}}
         if assumed:
             self.snapshot.assume(PodInfo(raw), name)

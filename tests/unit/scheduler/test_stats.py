@@ -8,6 +8,11 @@ from konverge.scheduler.stats import Ledger
 from tests.unit.scheduler.clusters import NAME, pod
 
 
+def by_name(waiting: PodInfo) -> str:
+    """Every schedulerName has an owner of its name."""
+    return waiting.scheduler_name
+
+
 def bound_at(name: str, minute: int | None) -> PodInfo:
     """A pod that was bound in that minute; None: the server has not recorded when."""
     stamp = f"2026-01-01T00:{minute:02}:00Z" if minute is not None else None
@@ -18,7 +23,7 @@ def bound_at(name: str, minute: int | None) -> PodInfo:
 
 def test_last_scheduled_is_the_latest_that_the_server_recorded_and_never_goes_back() -> None:
     told: list[str] = []
-    ledger = Ledger(told.append)
+    ledger = Ledger(told.append, by_name)
     ledger.see(bound_at("a", None))
     assert ledger.stats(NAME).last_scheduled is None
     ledger.see(bound_at("a", 5))
@@ -31,7 +36,7 @@ def test_last_scheduled_is_the_latest_that_the_server_recorded_and_never_goes_ba
 
 def test_what_changes_no_number_is_not_told() -> None:
     told: list[str] = []
-    ledger = Ledger(told.append)
+    ledger = Ledger(told.append, by_name)
     waiting = PodInfo(pod("a"))
     ledger.see(waiting)
     ledger.stuck(waiting, {"Insufficient cpu": 3})
@@ -46,7 +51,7 @@ def test_what_changes_no_number_is_not_told() -> None:
 
 
 def test_a_pod_that_is_gone_or_bound_is_not_stuck_by_late_news() -> None:
-    ledger = Ledger(lambda _: None)
+    ledger = Ledger(lambda _: None, by_name)
     ledger.stuck(PodInfo(pod("gone")), {"Insufficient cpu": 1})
     ledger.see(bound_at("bound", None))
     ledger.stuck(PodInfo(pod("bound")), {"Insufficient cpu": 1})
@@ -54,7 +59,7 @@ def test_a_pod_that_is_gone_or_bound_is_not_stuck_by_late_news() -> None:
 
 
 def test_the_ten_most_frequent_reasons_are_named() -> None:
-    ledger = Ledger(lambda _: None)
+    ledger = Ledger(lambda _: None, by_name)
     for index in range(12):
         waiting = PodInfo(pod(f"p{index}"))
         ledger.see(waiting)

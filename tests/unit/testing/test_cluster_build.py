@@ -72,6 +72,14 @@ def test_a_build_lands_in_the_cache_and_is_not_repeated(
     assert [path.name for path in binary.parent.iterdir()] == ["localcluster"]
 
 
+def test_another_module_has_a_binary_of_its_own_name(
+    cache_dir: Path, sources: Path, tmp_path: Path, progress: Progress
+) -> None:
+    binary = build(sources, go(tmp_path, 'echo binary > "$2"'), progress, "other")
+    assert binary == cached_binary(sources, "other")
+    assert [path.name for path in binary.parent.iterdir()] == ["other"]
+
+
 def test_two_builds_at_once_become_one(cache_dir: Path, sources: Path, tmp_path: Path, progress: Progress) -> None:
     builder = go(tmp_path, f'echo once >> "{tmp_path}/runs"; echo binary > "$2"')
     threads = [threading.Thread(target=build, args=(sources, builder, progress)) for _ in range(3)]

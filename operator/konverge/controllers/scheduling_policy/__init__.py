@@ -1,7 +1,7 @@
 """The SchedulingPolicy resource and its reconciler.
 
-Spec -> `claims` (who holds a schedulerName) and `profile` (what the scheduler is told) -> the scheduler; its counts come
-back through `wakeups` into the status.
+Spec -> `profile` (what the scheduler is told: which pods, and how) -> the scheduler; its counts come back through `wakeups`
+into the status, beside how the policy stands among the others (`standing`, `telling`).
 """
 
 from konverge.controllers.scheduling_policy.models import (

@@ -1,133 +1,107 @@
 """The SchedulingPolicy resource: what a person asks for, what the operator reports, and how kubectl shows it.
 
-The schema holds the fields that are honoured, and no others: the API server refuses the rest by name.
+The schema holds the fields that are honoured, and no others: the API server refuses the rest by name. The parts of the
+spec stand in `selecting` (which pods), `plugins` (kube-scheduler's own configuration) and `placing` (what is short for
+it).
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Field
 
+from konverge.controllers.scheduling_policy.placing import RATIO, Gang, Placement, Preemption, Scoring, Topology
+from konverge.controllers.scheduling_policy.plugins import ProfilePart
+from konverge.controllers.scheduling_policy.selecting import LabelSelector
 from konverge.model.custom import Column, CustomResource, Part, Spec, Status
-from konverge.model.fields import Cel, Immutable, ListMap
+from konverge.model.fields import Cel
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 MAX_REASONS: Final = 10
-_PLUGIN_NAME: Final = r"^[A-Za-z][-A-Za-z0-9_.]*$"
-
-
-class EnabledPlugin(Part):
-    """A plugin that runs beside, or instead of, the default ones."""
-
-    name: str = Field(min_length=1, max_length=63, pattern=_PLUGIN_NAME, description="Name of the plugin.")
-    weight: int | None = Field(
-        default=None, ge=1, le=100, description="Weight of its score; without it that of the default plugin, or 1."
-    )
-
-
-class DisabledPlugin(Part):
-    """A default plugin that does not run."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=63,
-        pattern=r"^(\*|[A-Za-z][-A-Za-z0-9_.]*)$",
-        description="Name of the plugin; * means all.",
-    )
-
-
-class PluginSet(Part):
-    """What changes at one extension point."""
-
-    enabled: Annotated[list[EnabledPlugin], ListMap("name")] = Field(
-        default_factory=list, max_length=64, description="Plugins to run in addition to the default ones."
-    )
-    disabled: Annotated[list[DisabledPlugin], ListMap("name")] = Field(
-        default_factory=list, max_length=64, description="Default plugins not to run."
-    )
-
-
-class Plugins(Part):
-    """Changes to the default plugins, by extension point, as in kube-scheduler's configuration."""
-
-    multi_point: PluginSet | None = Field(default=None, description="All points that a plugin implements.")
-    pre_enqueue: PluginSet | None = Field(default=None, description="Keeps the pod out of the queue until it is ready.")
-    pre_filter: PluginSet | None = Field(default=None, description="Looks at the pod once, before any node.")
-    filter: PluginSet | None = Field(default=None, description="Says whether the pod fits a node.")
-    pre_score: PluginSet | None = Field(default=None, description="Looks at the pod once, before nodes are ranked.")
-    score: PluginSet | None = Field(default=None, description="Ranks the nodes that the pod fits.")
-    reserve: PluginSet | None = Field(default=None, description="Keeps books on what a pod was promised.")
-    bind: PluginSet | None = Field(default=None, description="Tells the API server where the pod goes.")
-
-
-class PluginConfig(Part):
-    """The arguments of one plugin."""
-
-    name: str = Field(min_length=1, max_length=63, pattern=_PLUGIN_NAME, description="Name of the plugin.")
-    args: dict[str, Any] = Field(default_factory=dict, description="Its arguments, as its documentation says.")
-
-
-class ProfilePart(Part):
-    """The profile that this policy gives to the scheduler."""
-
-    scheduler_name: Annotated[
-        str,
-        Immutable(),
-        Cel(f"self != '{DEFAULT_SCHEDULER}'", f"{DEFAULT_SCHEDULER} is kube-scheduler's: choose another schedulerName"),
-    ] = Field(
-        min_length=1,
-        max_length=63,
-        pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
-        description="Pods with this spec.schedulerName are placed by this policy. Immutable.",
-    )
-    plugins: Plugins = Field(default_factory=Plugins, description="Changes to the default plugins.")
-    plugin_config: Annotated[list[PluginConfig], ListMap("name")] = Field(
-        default_factory=list, max_length=64, description="Arguments of plugins."
-    )
-    percentage_of_nodes_to_score: int = Field(
-        default=100,
-        ge=0,
-        le=100,
-        description="Stop looking once so many percent of the nodes, and at least 100, fit; 0 adapts to the cluster's size.",
-    )
-
-
-class ResourceWeight(Part):
-    """How much one resource counts."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=316,
-        pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$",
-        description="Name of the resource, such as cpu, memory or nvidia.com/gpu.",
-    )
-    weight: int = Field(default=1, ge=1, le=100, description="Its weight among the resources.")
-
-
-class Scoring(Part):
-    """How NodeResourcesFit ranks nodes; short for its scoringStrategy in pluginConfig."""
-
-    strategy: Literal["LeastAllocated", "MostAllocated"] = Field(
-        default="LeastAllocated", description="LeastAllocated spreads pods, MostAllocated packs them."
-    )
-    resources: Annotated[list[ResourceWeight], ListMap("name")] = Field(
-        default_factory=list, max_length=32, description="The resources that count; without any, cpu and memory alike."
-    )
 
 
 class SchedulingPolicySpec(Spec):
     """What a person asks for."""
 
+    pod_selector: LabelSelector | None = Field(
+        default=None, description="Only pods with such labels; without it all with the profile's schedulerName."
+    )
+    namespace_selector: LabelSelector | None = Field(
+        default=None, description="Only pods in namespaces with such labels; without it in all."
+    )
     priority: int = Field(
         default=0,
         ge=-(2**31),
         le=2**31 - 1,
-        description="Of several policies for one schedulerName the highest priority holds it; ties go to the first name.",
+        description=(
+            "Of several policies that match a pod the highest priority has it; ties go to the one with more conditions in "
+            "its selectors, then to the first name."
+        ),
     )
-    suspend: bool = Field(
-        default=False, description="Place no pods. A policy of lower priority takes over, if there is one."
+    activation: Literal["Immediate", "Lazy"] = Field(
+        default="Immediate",
+        description=(
+            "When an edit of how pods are placed reaches pods that wait already. Immediate: at once, they are tried again. "
+            "Lazy: never, it is for pods that come later; a restarted operator does not know of earlier profiles. Which "
+            "pods are the policy's is always decided anew at once."
+        ),
+    )
+    suspend: bool = Field(default=False, description="Place no pods; stopPolicy says what becomes of them.")
+    stop_policy: Literal["None", "Hold", "HoldAndDrain"] = Field(
+        default="None",
+        description=(
+            "While suspended. None: the policy is as if it were not there, the next one that matches a pod has it. Hold: its "
+            "pods wait for it. HoldAndDrain: and those that have a node are evicted, as disruption budgets allow, if "
+            "something is there that makes them anew."
+        ),
+    )
+    canary_percent: int = Field(
+        default=100,
+        ge=0,
+        le=100,
+        description="Only this share of the matching pods, by a hash of their uid; the others are the next policy's.",
     )
     profile: ProfilePart = Field(description="The profile that this policy gives to the scheduler.")
-    scoring: Scoring | None = Field(default=None, description="How nodes are ranked by what is free on them.")
+    scoring: (
+        Annotated[
+            Scoring,
+            Cel(
+                f"(self.strategy == '{RATIO}') == (has(self.shape) && self.shape.size() > 0)",
+                f"shape goes with the strategy {RATIO}, and only with it",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="How nodes are ranked by what is free on them.")
+    topology: (
+        Annotated[
+            Topology,
+            Cel("self.mode != 'Hard' || has(self.level)", "mode Hard is about a level: name a node label"),
+        ]
+        | None
+    ) = Field(default=None, description="How close pods come to each other and to their devices.")
+    placement: (
+        Annotated[
+            Placement,
+            Cel(
+                "!has(self.spread) || self.spread.all(s, self.regions.exists(r, r.name == s.region))",
+                "spread names a region that is not among regions",
+            ),
+            Cel(
+                "!has(self.spread) || self.spread.size() == 0 || self.spread.map(s, s.percent).sum() == 100",
+                "the percents of spread must make 100",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="Which regions of the cluster pods prefer.")
+    gang: Gang | None = Field(default=None, description="Pods that are placed all together or not at all.")
+    preemption: (
+        Annotated[
+            Preemption,
+            Cel(
+                "self.minCandidateNodesPercentage > 0 || self.minCandidateNodesAbsolute > 0",
+                "one of minCandidateNodesPercentage and minCandidateNodesAbsolute must be more than 0",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="Whether pods may take the place of others.")
 
 
 class TopReason(Part):
@@ -140,7 +114,7 @@ class TopReason(Part):
 class SchedulingPolicyStatus(Status):
     """What the operator observed; counts are refreshed every few seconds."""
 
-    matched: int | None = Field(default=None, description="Pods with the profile's schedulerName.")
+    matched: int | None = Field(default=None, description="Pods that are this policy's.")
     pending: int | None = Field(default=None, description="Pods of these that wait for a node.")
     scheduled: int | None = Field(default=None, description="Pods of these that have a node.")
     unschedulable: int | None = Field(default=None, description="Pods of these that fitted nowhere when last tried.")
@@ -157,10 +131,15 @@ class SchedulingPolicy(
     namespaced=False,
     short_names=["schedpol"],
     columns=[
-        Column("Priority", ".spec.priority", type="integer", description="The highest priority holds a schedulerName."),
+        Column(
+            "Priority",
+            ".spec.priority",
+            type="integer",
+            description="The highest priority has a pod that several match.",
+        ),
         Column("Profile", ".spec.profile.schedulerName", description="The schedulerName of the pods that it places."),
-        Column("Matched", ".status.matched", type="integer", description="Pods with that schedulerName."),
+        Column("Matched", ".status.matched", type="integer", description="Pods that are this policy's."),
         Column("Pending", ".status.pending", type="integer", description="Pods of these that wait for a node."),
     ],
 ):
-    """How pods with a certain schedulerName are placed: which plugins filter and rank the nodes, with which weights."""
+    """How certain pods are placed: which plugins filter and rank the nodes, with which weights and arguments."""

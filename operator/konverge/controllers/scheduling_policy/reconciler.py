@@ -5,160 +5,148 @@ be used leaves the last usable profile in force, so that a typo does not stop th
 """
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Final, NoReturn
 
-from konverge.controllers.scheduling_policy.claims import claimants, sharing
-from konverge.controllers.scheduling_policy.models import (
-    MAX_REASONS,
-    SchedulingPolicy,
-    SchedulingPolicyStatus,
-    TopReason,
-)
-from konverge.controllers.scheduling_policy.profile import check, profile_config
+from konverge.cache.informer import Caches
+from konverge.controllers.scheduling_policy.assign import ASSIGN_PODS, assign
+from konverge.controllers.scheduling_policy.models import SchedulingPolicy, SchedulingPolicySpec
+from konverge.controllers.scheduling_policy.profile import profile_config, rule_of
+from konverge.controllers.scheduling_policy.standing import standing
+from konverge.controllers.scheduling_policy.telling import ACCEPTED, ACTIVE, active, count, held, shadowed, suspended
 from konverge.controllers.scheduling_policy.wakeups import Wakeups
-from konverge.errors import SchedulingError, Terminal, UnknownPlugin
-from konverge.model.conditions import State, Verdict
-from konverge.model.meta import Key
+from konverge.errors import ManifestError, SchedulingError, Terminal, UnknownPlugin
+from konverge.model.intercept import Intercept, Operations
+from konverge.model.meta import Key, is_deleting, labels_of
 from konverge.model.rbac import Access
-from konverge.model.resource import Namespace, Node, Pod
+from konverge.model.resource import Namespace, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod
 from konverge.ports import Clock
 from konverge.runtime.context import Context
 from konverge.runtime.reconciler import Reconciler
 from konverge.runtime.result import Result
+from konverge.scheduler.registry import Registry
 from konverge.scheduler.scheduler import Scheduler
-from konverge.scheduler.stats import ProfileStats
-
-ACCEPTED: Final = "Accepted"
-ACTIVE: Final = "Active"
+from konverge.scheduler.snapshot import NAMESPACE_NAME
 
 STATS_INTERVAL: Final = 5.0
 """Seconds between two status writes of one policy that only refresh its counts."""
 
-MAX_REASON_TEXT: Final = 1024
-
-
 _SCHEDULING: Final = (
     Access(Namespace, ("get", "list", "watch")),
     Access(Node, ("get", "list", "watch")),
-    Access(Pod, ("get", "list", "watch")),
+    Access(Pod, ("get", "list", "watch", "delete")),
     Access(Pod, ("create",), "binding"),
+    Access(Pod, ("create",), "eviction"),
     Access(Pod, ("patch",), "status"),
+    Access(PersistentVolume, ("patch",)),
+    Access(PersistentVolumeClaim, ("patch",)),
+    *(
+        Access(read, ("get", "list", "watch"))
+        for read in sorted(Registry.default().reads | Registry.default().reads_if_served, key=str)
+    ),
 )
-"""What the scheduler does for the policies."""
+"""What the scheduler does for the policies, with what its plugins read."""
 
 
 class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULING, workers=1):
-    """All policies, one at a time: they share one scheduler, and a schedulerName goes from one to the other."""
+    """All policies, one at a time: they share one scheduler, and a pod goes from one to the other."""
+
+    intercepts = (ASSIGN_PODS,)
 
     def __init__(self, scheduler: Scheduler | None, clock: Clock) -> None:
         """`scheduler` is None where the operator may not see all nodes and pods, and so cannot place any."""
         self._scheduler = scheduler
         self._counts = Wakeups(clock, interval=STATS_INTERVAL)
         self._rivals = Wakeups(clock)
-        self._holders: dict[str, str] = {}
-        self._placing: set[str] = set()
+        self._loaded = False
         if scheduler is not None:
             scheduler.on_change(self._counts.mention)
 
     def sources(self) -> Sequence[AsyncIterator[Key]]:
-        """Policies whose counts changed, and those whose schedulerName changed hands."""
+        """Policies whose counts changed, and those among whose rivals something changed."""
         return (self._counts.keys(), self._rivals.keys())
 
+    @classmethod
+    def intercept(cls, _hook: Intercept, obj: Object, namespace: str, caches: Caches, /) -> Operations:
+        """Give a new pod to the policy whose selectors match it; all of them, and its namespace, as the caches show them."""
+        found = caches.cache(Namespace).get(Key("", namespace))
+        labels = {NAMESPACE_NAME: namespace} if found is None else labels_of(found)
+        return assign(obj, labels, caches.cache(SchedulingPolicy.resource).list())
+
     async def reconcile(self, obj: SchedulingPolicy, ctx: Context, /) -> Result:
-        """Check the profile, settle who holds its schedulerName, and hand it to the scheduler."""
-        if self._scheduler is None:
+        """Check the policy, hand it to the scheduler, and say how it stands among the others for its schedulerName."""
+        scheduler = self._scheduler
+        if scheduler is None:
             message = "this operator runs without its scheduler: let it watch the whole cluster"
             ctx.conditions.set(ACTIVE, "False", "SchedulerUnavailable", message)
             raise Terminal("SchedulerUnavailable", message)
-        name = obj.spec.profile.scheduler_name
-        holder = self._settle(self._scheduler, name, obj, ctx)
+        self._load(scheduler, obj, ctx)
         try:
-            config = profile_config(obj.spec)
-            check(config, self._scheduler.registry)
-            if holder == obj.name:
-                self._scheduler.set_profile(obj.name, config)
+            self._hand_over(scheduler, obj)
         except SchedulingError as error:
-            self._refuse(obj, error, ctx)
-        if holder == obj.name:
-            return self._place(self._scheduler, obj, ctx)
-        _count(obj.status, None)
+            self._refuse(scheduler, obj, error, ctx)
+        if _gives_way(obj.spec):
+            count(obj.status, None)
+            return suspended(ctx, "places no pods while spec.suspend is true; others may take them")
+        stats = scheduler.stats(obj.name)
+        count(obj.status, stats)
         if obj.spec.suspend:
-            message = "places no pods while spec.suspend is true"
-            ctx.conditions.set(ACCEPTED, "True", "Valid", "the profile can be used")
-            ctx.conditions.set(ACTIVE, "False", "Suspended", message)
-            return Result(Verdict(State.DONE, "Suspended", message))
-        message = (
-            f"schedulerName {name} is held by the policy {holder}, which has a higher priority or an earlier name; "
-            "change spec.priority of one of them, or suspend it"
-        )
-        ctx.conditions.set(ACCEPTED, "False", "Conflict", message)
-        ctx.conditions.set(ACTIVE, "False", "NotAccepted", f"the policy {holder} places these pods")
-        raise Terminal("Conflict", message)
+            return suspended(ctx, held(obj.spec, stats))
+        stands = standing(obj.name, scheduler.policies(obj.spec.profile.scheduler_name))
+        if stands.shadow:
+            shadowed(stands.shadow, ctx)
+        return active(scheduler, obj, stands.ties, ctx)
 
-    async def finalize(self, obj: SchedulingPolicy, ctx: Context, /) -> Result:
-        """Take the profile away, before the policy is gone and nobody knows of it any more."""
-        if self._scheduler is not None:
-            self._settle(self._scheduler, obj.spec.profile.scheduler_name, obj, ctx)
-            self._withdraw(self._scheduler, obj.name)
+    async def finalize(self, obj: SchedulingPolicy, ctx: Context, /) -> Result:  # noqa: ARG002 - the base's signature
+        """Take the policy away, before it is gone and nobody knows of it any more."""
+        if self._scheduler is not None and self._scheduler.remove_profile(obj.name):
+            self._wake_rivals(self._scheduler, obj)
         return Result.done()
 
-    def _settle(self, scheduler: Scheduler, name: str, obj: SchedulingPolicy, ctx: Context) -> str | None:
-        """Find the policy that holds schedulerName `name`; when it is another than before, wake all that share it.
+    def _load(self, scheduler: Scheduler, obj: SchedulingPolicy, ctx: Context) -> None:
+        """Before the first policy is at work all are known, so that none takes a pod that is another's.
 
-        The object at hand may be newer than the cache's, as after its finalizer was put on.
+        What is wrong with one is told in its own turn. The object at hand may be newer than the cache's.
         """
-        policies = [raw for raw in ctx.list(SchedulingPolicy) if raw["metadata"]["name"] != obj.name]
-        policies.append(obj.raw)
-        holder = next(iter(claimants(policies, name)), None)
-        before = self._holders.get(name)
-        if before != holder:
-            if before is not None:
-                self._withdraw(scheduler, before)
-            if holder is None:
-                del self._holders[name]
-            else:
-                self._holders[name] = holder
-            for policy in sharing(policies, name):
-                if policy != obj.name:
-                    self._rivals.mention(policy)
-        return holder
+        if self._loaded:
+            return
+        self._loaded = True
+        for raw in ctx.list(SchedulingPolicy):
+            if is_deleting(raw) or raw["metadata"]["name"] == obj.name:
+                continue
+            with suppress(ManifestError, SchedulingError):
+                self._hand_over(scheduler, SchedulingPolicy.parse(raw))
 
-    def _withdraw(self, scheduler: Scheduler, policy: str) -> None:
-        scheduler.remove_profile(policy)
-        self._placing.discard(policy)
+    def _hand_over(self, scheduler: Scheduler, obj: SchedulingPolicy) -> None:
+        """Have the scheduler run the policy as it says. Raises: SchedulingError; the scheduler has what it had then."""
+        if _gives_way(obj.spec):
+            changed = scheduler.remove_profile(obj.name)
+            scheduler.check_profile(profile_config(obj.spec))
+            rule_of(obj.spec)
+        else:
+            changed = scheduler.set_profile(obj.name, profile_config(obj.spec), rule_of(obj.spec))
+        if changed:
+            self._wake_rivals(scheduler, obj)
 
-    def _place(self, scheduler: Scheduler, obj: SchedulingPolicy, ctx: Context) -> Result:
-        self._placing.add(obj.name)
-        message = f"pods with schedulerName {obj.spec.profile.scheduler_name} are placed by this policy"
-        ctx.conditions.set(ACCEPTED, "True", "Valid", "the profile can be used")
-        ctx.conditions.set(ACTIVE, "True", "Ready", message)
-        _count(obj.status, scheduler.stats(obj.name))
-        return Result(Verdict(State.DONE, "Active", message))
+    def _wake_rivals(self, scheduler: Scheduler, obj: SchedulingPolicy) -> None:
+        for policy in scheduler.policies(obj.spec.profile.scheduler_name):
+            if policy.owner != obj.name:
+                self._rivals.mention(policy.owner)
 
-    def _refuse(self, obj: SchedulingPolicy, error: SchedulingError, ctx: Context) -> NoReturn:
-        """Say what is wrong with the profile; only an edit of the policy can help."""
+    def _refuse(self, scheduler: Scheduler, obj: SchedulingPolicy, error: SchedulingError, ctx: Context) -> NoReturn:
+        """Say what is wrong with the policy; only an edit of it can help."""
         reason = "UnknownPlugin" if isinstance(error, UnknownPlugin) else "InvalidArgs"
+        name = obj.spec.profile.scheduler_name
         ctx.conditions.set(ACCEPTED, "False", reason, str(error))
-        if obj.name in self._placing:
+        if obj.spec.suspend and scheduler.remove_profile(obj.name):
+            self._wake_rivals(scheduler, obj)
+        if any(policy.owner == obj.name for policy in scheduler.policies(name)):
             ctx.conditions.set(ACTIVE, "True", "Ready", "the last profile that could be used stays in force")
         else:
-            name = obj.spec.profile.scheduler_name
-            ctx.conditions.set(ACTIVE, "False", "NotAccepted", f"pods with schedulerName {name} wait")
+            ctx.conditions.set(ACTIVE, "False", "NotAccepted", "this policy places no pods")
         raise Terminal(reason, str(error))
 
 
-def _count(status: SchedulingPolicyStatus, stats: ProfileStats | None) -> None:
-    """Report the counts; None takes them away, for a policy that places nothing counts nothing."""
-    status.matched = stats.matched if stats else None
-    status.pending = stats.pending if stats else None
-    status.scheduled = stats.scheduled if stats else None
-    status.unschedulable = stats.unschedulable if stats else None
-    status.top_reasons = (
-        [TopReason(reason=reason[:MAX_REASON_TEXT], count=count) for reason, count in stats.top_reasons[:MAX_REASONS]]
-        if stats
-        else None
-    )
-    last = stats.last_scheduled if stats else None
-    # The API's times have whole seconds; the last time stays when the policy stops placing.
-    if last is not None:
-        status.last_scheduled_time = last.replace(microsecond=0)
+def _gives_way(spec: SchedulingPolicySpec) -> bool:
+    """Whether the policy is as if it were not there."""
+    return spec.suspend and spec.stop_policy == "None"

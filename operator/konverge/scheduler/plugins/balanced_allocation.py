@@ -5,6 +5,7 @@ pod betters it, around 75.
 """
 
 import math
+from collections.abc import Hashable
 from typing import ClassVar
 
 import numpy as np
@@ -17,12 +18,12 @@ from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
     CycleState,
-    Handle,
     PluginArgs,
     PreScore,
     Score,
     Verdict,
 )
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.resources import CPU, MEMORY, is_scalar
@@ -63,6 +64,10 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
     def __init__(self, args: BalancedArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._names = [resource.name for resource in args.resources]
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """What the pod asks for of the resources that count."""
+        return tuple(pod.requests.amounts.get(name, 0) for name in self._names)
 
     def pre_score(self, _state: CycleState, pod: PodInfo, _snapshot: Snapshot, _rows: IntArray, /) -> Verdict:
         """Skip a pod that asks for none of the resources: all such pods would go to one node."""

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from konverge.model.resource import Pod
-from konverge.scheduler.framework import SUCCESS, Bind, CycleState, Handle, PluginArgs, Verdict
+from konverge.scheduler.framework import SUCCESS, Bind, CycleState, PluginArgs, Verdict
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.podinfo import PodInfo
 
 

@@ -4,7 +4,7 @@ The share of the nodes that hold an image scales its size, so that the few nodes
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -36,6 +36,13 @@ class ImageLocality(PreScore, Score):
     """See the module."""
 
     name: ClassVar[str] = "ImageLocality"
+
+    node_only = True
+
+    def signature(self, state: CycleState, _pod: PodInfo, /) -> Hashable | None:
+        """What each of the pod's images is worth, which other nodes have a part in."""
+        wanted = state.read(_Wanted)
+        return wanted and (frozenset(wanted.worth.items()), wanted.containers)
 
     def pre_score(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, _rows: IntArray, /) -> Verdict:
         """Weigh the pod's images; skip where no node holds any."""

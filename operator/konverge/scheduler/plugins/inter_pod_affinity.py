@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.domains import DomainCounts
 from konverge.scheduler.events import ClusterEvent
 from konverge.scheduler.framework import (
     MAX_SCORE,
@@ -20,7 +21,6 @@ from konverge.scheduler.framework import (
     BatchVerdict,
     CycleState,
     Filter,
-    Handle,
     PluginArgs,
     PreFilter,
     PreFilterResult,
@@ -30,6 +30,7 @@ from konverge.scheduler.framework import (
     unresolvable,
     unschedulable,
 )
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podaffinity import AffinityTerm
 from konverge.scheduler.podgroups import PodGroup
@@ -57,16 +58,20 @@ class _Tally:
         self._snapshot = snapshot
         self._sums: dict[str, IntArray] = {}
 
-    def add(self, key: str, group: PodGroup, weight: int = 1) -> None:
-        """Add `weight` for each pod of the group, in the domain of its node; nodes without the label are in none."""
-        column = self._snapshot.label(key)
-        rows = np.fromiter(group.rows, np.int64, len(group.rows))
-        counts = np.fromiter(group.rows.values(), np.int64, len(group.rows))
-        size = len(column.values)
-        added = np.bincount(column.ids(rows), weights=counts, minlength=size).astype(np.int64) * weight
-        added[0] = 0
-        if added.any():
-            self._sums[key] = self._sums.get(key, np.zeros(size, dtype=np.int64)) + added
+    def add(self, key: str, counts: DomainCounts, weight: int = 1) -> None:
+        """Add `weight` for each pod counted in the domains of `key`."""
+        if counts.pods:
+            added = weight * counts.by_id
+            self._sums[key] = self._sums[key] + added if key in self._sums else added
+
+    def add_matching(self, key: str, terms: tuple[AffinityTerm, ...], weight: int = 1) -> None:
+        """Add `weight` for each pod that all of `terms` mean, in the domain of its node."""
+        snapshot = self._snapshot
+
+        def wanted(group: PodGroup) -> bool:
+            return _matches_all(terms, group, snapshot.namespace_labels(group.namespace))
+
+        self.add(key, snapshot.groups.by_domain(key, terms, wanted), weight)
 
     def __bool__(self) -> bool:
         return bool(self._sums)
@@ -124,21 +129,16 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         """Count pods by domain; skip a pod that requires nothing and that nobody keeps apart from."""
         near, apart, unwelcoming = _Tally(snapshot), _Tally(snapshot), _Tally(snapshot)
         own_namespace = snapshot.namespace_labels(pod.namespace)
-        for group in snapshot.groups.with_affinity():
-            for term in group.terms.apart:
-                if term.matches(pod.namespace, pod.labels, own_namespace):
-                    unwelcoming.add(term.key, group)
+        for term, counts in snapshot.groups.apart:
+            if term.matches(pod.namespace, pod.labels, own_namespace):
+                unwelcoming.add(term.key, counts)
         terms = pod.affinity_terms
         if not (terms.near or terms.apart or unwelcoming):
             return PreFilterResult(SKIP)
-        for group in snapshot.groups if terms.near or terms.apart else ():
-            namespace = snapshot.namespace_labels(group.namespace)
-            if terms.near and _matches_all(terms.near, group, namespace):
-                for term in terms.near:
-                    near.add(term.key, group)
-            for term in terms.apart:
-                if term.matches(group.namespace, group.labels, namespace):
-                    apart.add(term.key, group)
+        for term in terms.near:
+            near.add_matching(term.key, terms.near)
+        for term in terms.apart:
+            apart.add_matching(term.key, (term,))
         first = not near and _matches_all(terms.near, pod, own_namespace)
         state.write(_Required(near, apart, unwelcoming, first))
         return PreFilterResult()
@@ -182,21 +182,16 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         if self._args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
         tally = _Tally(snapshot)
-        for group in snapshot.groups if preferred else ():
-            namespace = snapshot.namespace_labels(group.namespace)
-            for each in preferred:
-                if each.term.matches(group.namespace, group.labels, namespace):
-                    tally.add(each.term.key, group, each.weight)
+        for each in preferred:
+            tally.add_matching(each.term.key, (each.term,), each.weight)
         own_namespace = snapshot.namespace_labels(pod.namespace)
+        for each, counts in snapshot.groups.preferring:
+            if each.term.matches(pod.namespace, pod.labels, own_namespace):
+                tally.add(each.term.key, counts, each.weight)
         hard = self._args.hard_pod_affinity_weight
-        for group in snapshot.groups.with_affinity():
-            theirs = group.terms
-            for each in theirs.preferred:
-                if each.term.matches(pod.namespace, pod.labels, own_namespace):
-                    tally.add(each.term.key, group, each.weight)
-            for term in theirs.near if hard else ():
-                if term.matches(pod.namespace, pod.labels, own_namespace):
-                    tally.add(term.key, group, hard)
+        for term, counts in snapshot.groups.near if hard else ():
+            if term.matches(pod.namespace, pod.labels, own_namespace):
+                tally.add(term.key, counts, hard)
         state.write(_Preferred(tally))
         return SUCCESS if tally else SKIP
 

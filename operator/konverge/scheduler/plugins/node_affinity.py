@@ -1,12 +1,17 @@
-"""NodeAffinity: the pod's nodeSelector and required node affinity must match; preferred terms add their weights."""
+"""NodeAffinity: the pod's nodeSelector and required node affinity must match; preferred terms add their weights.
 
-from collections.abc import Mapping
+A profile may add an affinity that all its pods have besides their own.
+"""
+
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import eq
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic.alias_generators import to_camel
 
 from konverge.scheduler.columns import BoolArray, IntArray
 from konverge.scheduler.events import ClusterEvent
@@ -17,6 +22,7 @@ from konverge.scheduler.framework import (
     BatchVerdict,
     CycleState,
     Filter,
+    PluginArgs,
     PreFilter,
     PreFilterResult,
     PreScore,
@@ -24,6 +30,7 @@ from konverge.scheduler.framework import (
     Verdict,
     unresolvable,
 )
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.plugins.node_selector import Term, parse_terms
 from konverge.scheduler.plugins.normalizing import share_of_largest
@@ -31,10 +38,63 @@ from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
 NO_MATCH: Final = "node(s) didn't match Pod's node affinity/selector"
+NOT_ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT: Final = "pod affinity terms conflict"
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class SelectorTerm(PluginArgs):
+    """A node selector term."""
+
+    match_expressions: tuple[Mapping[str, Any], ...] = ()
+    match_fields: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The term as a manifest has it."""
+        return self.model_dump(by_alias=True)
+
+    @field_validator("match_expressions", "match_fields")
+    @classmethod
+    def _can_be_read(
+        cls, entries: tuple[Mapping[str, Any], ...], info: ValidationInfo
+    ) -> tuple[Mapping[str, Any], ...]:
+        field = to_camel(str(info.field_name))
+        for entry in entries:
+            if not parse_terms([{field: [entry]}]):
+                raise ValueError(
+                    f"is no requirement on nodes: {dict(entry)}; give key, operator and values that fit it"
+                )
+        return entries
+
+
+class RequiredTerms(PluginArgs):
+    """What a node must match: one of the terms."""
+
+    node_selector_terms: tuple[SelectorTerm, ...]
+
+
+class PreferredTerm(PluginArgs):
+    """A term and how much it counts, 1-100."""
+
+    weight: int = Field(ge=1, le=100)
+    preference: SelectorTerm
+
+
+class AddedAffinity(PluginArgs):
+    """A node affinity, as a pod has it."""
+
+    required_during_scheduling_ignored_during_execution: RequiredTerms | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
+
+
+class NodeAffinityArgs(PluginArgs):
+    """The arguments of NodeAffinity."""
+
+    added_affinity: AddedAffinity = AddedAffinity()
+    """What the pods of the profile have besides their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +158,30 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     """See the module."""
 
     name: ClassVar[str] = "NodeAffinity"
+    Args = NodeAffinityArgs
     events = frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABEL})
+
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        required = args.added_affinity.required_during_scheduling_ignored_during_execution
+        preferred = args.added_affinity.preferred_during_scheduling_ignored_during_execution
+        self._added = (
+            None if required is None else Required({}, parse_terms(term.raw for term in required.node_selector_terms))
+        )
+        self._preferred = tuple(
+            (each.weight, term) for each in preferred for term in parse_terms([each.preference.raw])
+        )
+
+    node_only = True
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """What the pod requires and prefers."""
+        return frozenset(pod.node_selector.items()), pod.node_affinity_text
 
     def pre_filter(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod that asks for nothing; narrow the search where the terms name nodes."""
         required = Required.of(pod)
-        if not required.labels and required.terms is None:
+        if not required.labels and required.terms is None and self._added is None:
             return PreFilterResult(SKIP)
         state.write(required)
         names = required.node_names()
@@ -112,28 +190,33 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         return PreFilterResult(node_names=names)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
-        """Unresolvable where nodeSelector or affinity do not match."""
+        """Unresolvable where the added affinity, nodeSelector or affinity do not match."""
+        if self._added is not None and not self._added.matches(node):
+            return unresolvable(NOT_ENFORCED)
         return SUCCESS if (state.read(Required) or Required.of(pod)).matches(node) else unresolvable(NO_MATCH)
 
     def filter_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> BatchVerdict:
         """The same over the label columns."""
         mismatch = ~(state.read(Required) or Required.of(pod)).matches_rows(snapshot, rows)
-        return BatchVerdict({NO_MATCH: mismatch}, mismatch) if mismatch.any() else ALL_PASS
+        if self._added is None:
+            return BatchVerdict({NO_MATCH: mismatch}, mismatch) if mismatch.any() else ALL_PASS
+        outside = ~self._added.matches_rows(snapshot, rows)
+        return BatchVerdict({NOT_ENFORCED: outside, NO_MATCH: mismatch & ~outside}, outside | mismatch)
 
     def pre_score(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, _rows: IntArray, /) -> Verdict:
-        """Skip a pod that prefers nothing."""
-        preferred = _Preferred.of(pod)
+        """Skip a pod for which nothing is preferred."""
+        preferred = self._preferences(pod)
         state.write(preferred)
         return SUCCESS if preferred.weighted else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
         """The sum of the weights of the preferred terms that match."""
-        preferred = state.read(_Preferred) or _Preferred.of(pod)
+        preferred = state.read(_Preferred) or self._preferences(pod)
         return sum(weight for weight, term in preferred.weighted if term.matches(node))
 
     def score_batch(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> IntArray:
         """The same over the label columns."""
-        preferred = state.read(_Preferred) or _Preferred.of(pod)
+        preferred = state.read(_Preferred) or self._preferences(pod)
         scores = np.zeros(len(rows), dtype=np.int64)
         for weight, term in preferred.weighted:
             scores += weight * term.matches_rows(snapshot, rows)
@@ -142,3 +225,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     def normalize(self, _state: CycleState, _pod: PodInfo, scores: IntArray, /) -> IntArray:
         """The largest sum is 100."""
         return share_of_largest(scores)
+
+    def _preferences(self, pod: PodInfo) -> _Preferred:
+        own = _Preferred.of(pod)
+        return _Preferred((*self._preferred, *own.weighted)) if self._preferred else own

@@ -5,20 +5,24 @@ a number and the nodes are ranked by it, the largest (or with `order: Ascending`
 """
 
 import re
+from collections.abc import Hashable
 from typing import ClassVar, Final, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.framework import MAX_SCORE, CycleState, Handle, PluginArgs, Score
+from konverge.scheduler.framework import MAX_SCORE, CycleState, PluginArgs, Score
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
 _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _PREFIX: Final = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?"
-_KEY: Final = re.compile(_PREFIX + _NAME)
+LABEL_KEY: Final = re.compile(_PREFIX + _NAME)
+"""What the key of a label looks like."""
+
 _VALUE: Final = re.compile(f"({_NAME})?")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,15}")
 
@@ -41,7 +45,7 @@ class NodeLabelArgs(PluginArgs):
     @field_validator("label")
     @classmethod
     def _is_a_key(cls, label: str) -> str:
-        if not _KEY.fullmatch(label):
+        if not LABEL_KEY.fullmatch(label):
             raise ValueError("must be a label key, such as `disktype` or `example.com/disktype`")
         return label
 
@@ -73,6 +77,12 @@ class NodeLabelPriority(Score):
     def __init__(self, args: NodeLabelArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._args = args
+
+    node_only = True
+
+    def signature(self, _state: CycleState, _pod: PodInfo, /) -> Hashable:
+        """Nothing: all pods get the same."""
+        return ()
 
     def score(self, _state: CycleState, _pod: PodInfo, node: NodeInfo, /) -> int:
         """The score that `values` gives, or the number that the label holds."""

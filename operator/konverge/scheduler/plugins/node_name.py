@@ -1,5 +1,6 @@
 """NodeName: a pod that names its node fits nowhere else."""
 
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 import numpy as np
@@ -19,6 +20,12 @@ class NodeName(Filter):
 
     name: ClassVar[str] = "NodeName"
     events = frozenset({ClusterEvent.NODE_ADDED})
+
+    node_only = True
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """The node that the pod names."""
+        return pod.node_name
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable on any other node."""

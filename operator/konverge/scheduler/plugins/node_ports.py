@@ -1,5 +1,6 @@
 """NodePorts: no two pods of a node hold the same port on the same address."""
 
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 import numpy as np
@@ -29,6 +30,10 @@ class NodePorts(PreFilter, Filter):
 
     name: ClassVar[str] = "NodePorts"
     events = frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.POD_GONE})
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """The ports that the pod wants."""
+        return pod.host_ports
 
     def pre_filter(self, _state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod without host ports."""

@@ -3,7 +3,7 @@
 Filter and score read integers only; the arithmetic is kube-scheduler's, divisions truncate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from itertools import pairwise
 from typing import ClassVar, Final, Literal
 
@@ -19,11 +19,11 @@ from konverge.scheduler.framework import (
     Code,
     CycleState,
     Filter,
-    Handle,
     PluginArgs,
     Score,
     Verdict,
 )
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.resources import CPU, MEMORY, PODS, is_scalar
@@ -133,6 +133,11 @@ class NodeResourcesFit(Filter, Score):
         self._most = args.scoring_strategy.type == "MostAllocated"
         ratio = args.scoring_strategy.requested_to_capacity_ratio
         self._shape = np.array(ratio.scores(), dtype=np.int64) if ratio else None
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """What the pod asks for, with the defaults that only scoring counts."""
+        requests = pod.requests
+        return frozenset(requests.amounts.items()), requests.scored_cpu, requests.scored_memory
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """`Too many pods`, and `Insufficient NAME` for each resource that falls short."""

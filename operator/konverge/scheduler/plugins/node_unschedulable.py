@@ -1,5 +1,6 @@
 """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon's taint."""
 
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 from konverge.scheduler.columns import IntArray
@@ -20,6 +21,12 @@ class NodeUnschedulable(Filter):
 
     name: ClassVar[str] = "NodeUnschedulable"
     events = frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_TAINT})
+
+    node_only = True
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """Whether the pod tolerates the cordon."""
+        return tolerated(_CORDON, pod.tolerations)
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable on a cordoned node."""

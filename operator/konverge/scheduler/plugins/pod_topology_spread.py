@@ -1,7 +1,8 @@
 """PodTopologySpread: keep the pods of a workload evenly spread over domains: the nodes that share a label's value.
 
-In flow the pod's `topologySpreadConstraints` and the counts of the pods that they select; out flow rejections of domains
-that hold too many (DoNotSchedule) and scores that prefer those that hold few (ScheduleAnyway).
+In flow the constraints of the pod, or the profile's for a pod without any, and the counts of the pods that they select;
+out flow rejections of domains that hold too many (DoNotSchedule) and scores that prefer those that hold few
+(ScheduleAnyway).
 """
 
 import math
@@ -13,7 +14,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from konverge.model.selectors import Operator, Requirement, Selector
 from konverge.scheduler.columns import BoolArray, IntArray
 from konverge.scheduler.events import ClusterEvent
 from konverge.scheduler.framework import (
@@ -31,63 +31,20 @@ from konverge.scheduler.framework import (
     unresolvable,
     unschedulable,
 )
+from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.plugins.node_affinity import Required
+from konverge.scheduler.plugins.spread_constraints import HOSTNAME, Constraint, Constraints, SpreadArgs
 from konverge.scheduler.plugins.taint_toleration import forbids
-from konverge.scheduler.podgroups import PodGroup, count_by_row
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
+from konverge.scheduler.workloads import READS
 
 UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 NO_LABEL: Final = f"{UNEVEN} (missing required label)"
 
-_HOSTNAME: Final = "kubernetes.io/hostname"
 _MISSING: Final = 0
 """The id of None in a label's column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """One entry of `topologySpreadConstraints`, with its defaults."""
-
-    key: str
-    max_skew: int
-    min_domains: int
-    selector: Selector
-    honors_affinity: bool
-    honors_taints: bool
-
-    def counts(self, other: PodGroup | PodInfo) -> bool:
-        """Whether pods of the same namespace are among those to spread: not those on their way out.
-
-        A selector that requires nothing counts nothing here, unlike elsewhere.
-        """
-        return not other.deleting and bool(self.selector.requirements) and self.selector.matches(other.labels)
-
-
-def constraints_of(pod: PodInfo, when_unsatisfiable: str) -> tuple[Constraint, ...]:
-    """The constraints of a pod with that `whenUnsatisfiable`."""
-    entries: list[Mapping[str, Any]] = pod.spec.get("topologySpreadConstraints") or []
-    return tuple(_constraint(pod, entry) for entry in entries if entry.get("whenUnsatisfiable") == when_unsatisfiable)
-
-
-def _constraint(pod: PodInfo, entry: Mapping[str, Any]) -> Constraint:
-    selector = Selector.of(entry.get("labelSelector"))
-    same = [
-        Requirement(key, Operator.IN, frozenset({pod.labels[key]}))
-        for key in entry.get("matchLabelKeys") or ()
-        if key in pod.labels
-    ]
-    if same and not selector.never:
-        selector = Selector((*selector.requirements, *same))
-    return Constraint(
-        key=entry["topologyKey"],
-        max_skew=entry["maxSkew"],
-        min_domains=entry.get("minDomains") or 1,
-        selector=selector,
-        honors_affinity=(entry.get("nodeAffinityPolicy") or "Honor") == "Honor",
-        honors_taints=entry.get("nodeTaintsPolicy") == "Honor",
-    )
 
 
 @dataclass(frozen=True)
@@ -131,17 +88,20 @@ _NO_CONSTRAINTS: Final = _Hard(())
 
 @dataclass(frozen=True, slots=True)
 class _Soft:
-    """`weights` by constraint; `ignored` are the nodes to be scored that lack a key."""
+    """`weights` by constraint; `ignored` are the nodes to be scored that lack a key, where all keys are needed."""
 
     domains: tuple[_Domains, ...]
     weights: tuple[float, ...]
     ignored: BoolArray
+    needs_all_keys: bool
 
 
 class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     """See the module."""
 
     name: ClassVar[str] = "PodTopologySpread"
+    Args = SpreadArgs
+    reads = READS
     events = frozenset(
         {
             ClusterEvent.NODE_ADDED,
@@ -152,9 +112,13 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         }
     )
 
+    def __init__(self, args: SpreadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._constraints = Constraints(args, handle.lister)
+
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
         """Count the pods in each domain; skip a pod without a hard constraint."""
-        constraints = constraints_of(pod, "DoNotSchedule")
+        constraints = self._constraints.of(pod, "DoNotSchedule")
         state.write(_Hard(_count(pod, constraints, snapshot)))
         return PreFilterResult(SUCCESS if constraints else SKIP)
 
@@ -179,25 +143,31 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Verdict:
         """Count the pods in each domain of the nodes to be scored; skip a pod without a soft constraint."""
-        constraints = constraints_of(pod, "ScheduleAnyway")
+        constraints = self._constraints.of(pod, "ScheduleAnyway")
         if not constraints:
             return SKIP
-        ignored = ~_in_all_domains(constraints, snapshot, rows)
+        needs_all = self._constraints.need_all_keys(pod)
+        ignored = ~_in_all_domains(constraints, snapshot, rows) if needs_all else np.zeros(len(rows), dtype=np.bool_)
         weights = tuple(
             math.log(_domains_among(constraint.key, snapshot, rows[~ignored]) + 2) for constraint in constraints
         )
-        state.write(_Soft(_count(pod, constraints, snapshot), weights, ignored))
+        domains = _count(pod, constraints, snapshot, needs_all_keys=needs_all)
+        state.write(_Soft(domains, weights, ignored, needs_all))
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
         """The pods in the node's domains, those of a key with many domains weighing more; fewer is better."""
         soft = state.read(_Soft)
-        if soft is None or any(domains.constraint.key not in node.labels for domains in soft.domains):
+        if soft is None:
             return 0
         total = 0.0
         for domains, weight in zip(soft.domains, soft.weights, strict=True):
             constraint = domains.constraint
-            if constraint.key == _HOSTNAME:
+            if constraint.key not in node.labels:
+                if soft.needs_all_keys:
+                    return 0
+                continue
+            if constraint.key == HOSTNAME:
                 here = [other for other in node.pods.values() if other.namespace == pod.namespace]
                 count = sum(map(constraint.counts, here))
             else:
@@ -211,13 +181,14 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         soft = state.read(_Soft)
         if soft is None:
             return total.astype(np.int64)
-        present = np.ones(len(rows), dtype=np.bool_)
+        ignored = np.zeros(len(rows), dtype=np.bool_)
         for domains, weight in zip(soft.domains, soft.weights, strict=True):
             ids = snapshot.label(domains.constraint.key).ids(rows)
-            present &= ids != _MISSING
-            counts = domains.by_row[rows] if domains.constraint.key == _HOSTNAME else domains.counts[ids]
-            total += counts * weight + (domains.constraint.max_skew - 1)
-        return np.where(present, _rounded(total), 0)
+            missing = ids == _MISSING
+            ignored |= missing & soft.needs_all_keys
+            counts = domains.by_row[rows] if domains.constraint.key == HOSTNAME else domains.counts[ids]
+            total += np.where(missing, 0.0, counts * weight + (domains.constraint.max_skew - 1))
+        return np.where(ignored, 0, _rounded(total))
 
     def normalize(self, state: CycleState, _pod: PodInfo, scores: IntArray, /) -> IntArray:
         """The emptiest is 100; a node that lacks a key is 0."""
@@ -230,24 +201,30 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         return np.where(soft.ignored, 0, result)
 
 
-def _count(pod: PodInfo, constraints: tuple[Constraint, ...], snapshot: Snapshot) -> tuple[_Domains, ...]:
-    """The pods by domain of each constraint: on the nodes that are in a domain of every constraint, and eligible."""
+def _count(
+    pod: PodInfo, constraints: tuple[Constraint, ...], snapshot: Snapshot, *, needs_all_keys: bool = True
+) -> tuple[_Domains, ...]:
+    """The pods by domain of each constraint: on the nodes that are eligible and, if needed, in a domain of every one."""
+    if not constraints:
+        return ()
     result = []
     rows = snapshot.rows
-    everywhere = _in_all_domains(constraints, snapshot, rows)
+    everywhere = _in_all_domains(constraints if needs_all_keys else (), snapshot, rows)
     for constraint in constraints:
         column = snapshot.label(constraint.key)
         size = len(column.values)
-        pods = count_by_row(snapshot.groups.of(pod.namespace), constraint.counts, snapshot.size)
+        what = "spread", constraint.selector
+        pods = snapshot.groups.by_row(pod.namespace, what, constraint.counts).up_to(snapshot.size)
         eligible = everywhere & _eligible(pod, constraint, snapshot, rows)
-        ids = column.ids(rows)[eligible]
+        among = rows if eligible.all() else rows[eligible]
+        ids = _domain_ids(constraint.key, snapshot, among)
         result.append(
             _Domains(
                 constraint=constraint,
                 matches_self=constraint.selector.matches(pod.labels),
                 values=tuple(column.values),
                 by_row=pods,
-                counts=np.bincount(ids, weights=pods[rows[eligible]], minlength=size).astype(np.int64),
+                counts=np.bincount(ids, weights=pods[among], minlength=size).astype(np.int64),
                 counted=np.bincount(ids, minlength=size) > 0,
             )
         )
@@ -271,8 +248,18 @@ def _in_all_domains(constraints: tuple[Constraint, ...], snapshot: Snapshot, row
     return result
 
 
+def _domain_ids(key: str, snapshot: Snapshot, rows: IntArray) -> IntArray:
+    """The ids of the domains of `rows`; those that lack the key count as one with those whose value is empty."""
+    column = snapshot.label(key)
+    ids = column.ids(rows)
+    missing = ids == _MISSING
+    if not missing.any() or "" not in column.values:
+        return ids
+    return np.where(missing, column.values.index(""), ids)
+
+
 def _domains_among(key: str, snapshot: Snapshot, rows: IntArray) -> int:
-    return len(rows) if key == _HOSTNAME else len(np.unique(snapshot.label(key).ids(rows)))
+    return len(rows) if key == HOSTNAME else len(np.unique(_domain_ids(key, snapshot, rows)))
 
 
 def _rounded(values: npt.NDArray[np.float64]) -> IntArray:

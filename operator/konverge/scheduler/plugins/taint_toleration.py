@@ -1,5 +1,6 @@
 """TaintToleration: a node's NoSchedule and NoExecute taints must be tolerated; PreferNoSchedule ones count against it."""
 
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 from konverge.scheduler.columns import IntArray
@@ -30,6 +31,12 @@ class TaintToleration(Filter, Score):
 
     name: ClassVar[str] = "TaintToleration"
     events = frozenset({ClusterEvent.NODE_ADDED, ClusterEvent.NODE_TAINT})
+
+    node_only = True
+
+    def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
+        """What the pod tolerates."""
+        return pod.tolerations
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable when a taint that forbids scheduling is not tolerated."""

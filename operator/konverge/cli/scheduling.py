@@ -1,0 +1,112 @@
+"""What the scheduler knows of a pod, for a person: the data of `/debug/explain/pod/...` flows in, sections flow out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from konverge.cli.text import duration, table
+
+NAMED: Final = 3
+"""So many nodes of a group are named."""
+
+
+def told_of_scheduling(told: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The sections: who places the pod, where it waits, what the plugins say of the nodes, the best nodes."""
+    yield Text("\nScheduling", style="bold")
+    yield from (Text(f"  {line}") for line in _standing(told))
+    attempt = told["attempt"]
+    if attempt is None:
+        return
+    if attempt["groups"]:
+        yield Text("\nNodes", style="bold")
+        yield _indented(("COUNT", "ANSWER", "NODES"), [_group(group) for group in attempt["groups"]])
+    if attempt["best"]:
+        plugins = list(attempt["weights"])
+        weighted = [f"{plugin} x{attempt['weights'][plugin]}" for plugin in plugins]
+        yield Text("\nBest nodes, with the weighted scores", style="bold")
+        rows = [
+            (each["node"], each["total"], *(each["scores"][plugin] for plugin in plugins)) for each in attempt["best"]
+        ]
+        yield _indented(("NODE", "TOTAL", *weighted), rows)
+
+
+def _indented(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Padding:
+    return Padding(table(columns, rows), (0, 0, 0, 2), expand=False)
+
+
+def _standing(told: Mapping[str, Any]) -> Iterator[str]:
+    names = "; ".join(f"{each['name']}: {each['answer']}" for each in told["policies"])
+    yield f"Policy:      {told['policy'] or 'none'} (schedulerName {told['schedulerName']}{f'; {names}' if names else ''})"
+    yield f"Queue:       {_queue(told['queue'])}"
+    if told["nominated"]:
+        yield f"Nominated:   {told['nominated']}, which is being cleared for it"
+    if gang := told["gang"]:
+        yield (
+            f"Gang:        {gang['name']}: {gang['pods']} of at least {gang['minCount']} pods, {gang['bound']} bound, "
+            f"{gang['holding']} holding a node for the others"
+        )
+    if told["plugins"]:
+        yield f"Plugins:     {', '.join(told['plugins'])}"
+    attempt = told["attempt"]
+    if attempt is None:
+        return
+    now = "If it waited: " if told["queue"]["place"] in {"placed", "binding", "permit"} else "Now:         "
+    yield f"{now}{_outcome(attempt)}"
+    if (preemption := attempt["preemption"]) and preemption["victims"]:
+        victims = ", ".join(f"{victim['pod']} (priority {victim['priority']})" for victim in preemption["victims"])
+        yield f"Preemption:  would evict from {preemption['node']}: {victims}"
+
+
+def _outcome(attempt: Mapping[str, Any]) -> str:
+    if attempt["error"]:
+        return f"the attempt fails: {attempt['error']}"
+    if attempt["message"]:
+        return str(attempt["message"])
+    best = attempt["best"]
+    fitting = sum(group["count"] for group in attempt["groups"] if group["fits"])
+    equals = [each["node"] for each in best if each["total"] == best[0]["total"]]
+    among = f"one of {', '.join(equals)}" if len(equals) > 1 else equals[0]
+    return f"fits {fitting} of {attempt['nodes']} nodes and would go to {among}"
+
+
+def _queue(queue: Mapping[str, Any]) -> str:
+    match queue["place"]:
+        case "placed":
+            return f"on node {queue['node']}, waits no longer"
+        case "binding":
+            return f"has node {queue['node']} and is being bound"
+        case "permit":
+            return f"has node {queue['node']} and waits for leave of {', '.join(queue['heldBy'])}"
+        case "none":
+            return f"not in the queue: {queue['why']}"
+        case _:
+            return _waiting(queue)
+
+
+def _waiting(queue: Mapping[str, Any]) -> str:
+    attempts = f"{queue['attempts']} failed attempt{'' if queue['attempts'] == 1 else 's'}"
+    since = duration(queue["seconds"])
+    if queue["place"] == "active":
+        return f"to be tried next, for {since}, after {attempts}"
+    if queue["place"] == "backoff":
+        return f"backs off after {attempts}, tried again in {duration(queue['earliest'])}"
+    if queue["place"] == "out":
+        return f"being tried, after {attempts}"
+    by = f", turned away by {', '.join(queue['rejectedBy'])}" if queue["rejectedBy"] else ""
+    if queue["why"]:
+        return f"fits nowhere for {since} after {attempts}{by}; {queue['why']}"
+    helps = " or ".join(queue["events"]) or "anything changes in the cluster"
+    return f"fits nowhere for {since} after {attempts}{by}; tried again in {duration(queue['latest'])}, or when {helps}"
+
+
+def _group(group: Mapping[str, Any]) -> tuple[object, str, str]:
+    answers = "; ".join(
+        ", ".join(answer["reasons"]) + (f" ({answer['plugin']})" if answer["plugin"] else "")
+        for answer in group["answers"]
+    )
+    more = group["count"] - NAMED
+    names = ", ".join(group["nodes"][:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return group["count"], "fits" if group["fits"] else answers, names

@@ -1,0 +1,111 @@
+"""DefaultPreemption: a pod that fits nowhere may push out less important ones, from the node where that hurts least."""
+
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from konverge.model.resource import PodDisruptionBudget
+from konverge.scheduler.columns import IntArray
+from konverge.scheduler.diagnosis import Diagnosis
+from konverge.scheduler.framework import (
+    SUCCESS,
+    CycleState,
+    PluginArgs,
+    PostFilter,
+    PostFilterResult,
+    Trials,
+    unschedulable,
+)
+from konverge.scheduler.handle import Handle
+from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.preemption import NO_VICTIMS, Budgets, Candidate, choose, gather, select_victims, terminating
+
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+UNDER_WAY: Final = "not eligible due to a terminating pod on the nominated node."
+
+
+class Args(PluginArgs):
+    """How many candidates are enough on a large cluster: the larger of the two numbers."""
+
+    min_candidate_nodes_percentage: int = Field(10, ge=0, le=100)
+    """Percent of the nodes where preemption could help."""
+    min_candidate_nodes_absolute: int = Field(100, ge=0)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if not (self.min_candidate_nodes_percentage or self.min_candidate_nodes_absolute):
+            raise ValueError("minCandidateNodesPercentage and minCandidateNodesAbsolute cannot both be 0")
+        return self
+
+
+class DefaultPreemption(PostFilter):
+    """See the module."""
+
+    name: ClassVar[str] = "DefaultPreemption"
+    Args = Args
+    reads = frozenset({PodDisruptionBudget})
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._args: Args = args
+        self._lister = handle.lister
+
+    def post_filter(
+        self, _state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis, /
+    ) -> PostFilterResult:
+        """Nominate a node and name its victims; else clear the pod's nomination, unless victims are still leaving."""
+        if pod.spec.get("preemptionPolicy") == "Never":
+            return _refused(NEVER)
+        rows = diagnosis.resolvable
+        if self._under_way(pod, trials, rows):
+            return _refused(UNDER_WAY)
+        why = Diagnosis(nodes=len(trials.snapshot))
+        candidate = self._best(pod, trials, rows, why)
+        if candidate is not None:
+            return PostFilterResult(SUCCESS, candidate.node_name, candidate.victims)
+        if others := why.nodes - len(rows):
+            why.reasons[NOT_HELPFUL] += others
+        return PostFilterResult(unschedulable(f"preemption: {why.message}"), node_name="")
+
+    def _under_way(self, pod: PodInfo, trials: Trials, rows: IntArray) -> bool:
+        """Whether pods are leaving the pod's nominated node because of it, and it may still fit there after that."""
+        row = trials.snapshot.row_of(pod.nominated_node)
+        if row is None or row not in rows:
+            return False
+        others = trials.snapshot.node(row).pods.values()
+        return any(other.priority < pod.priority and terminating(other) for other in others)
+
+    def _best(self, pod: PodInfo, trials: Trials, rows: IntArray, why: Diagnosis) -> Candidate | None:
+        if not len(rows):
+            return None
+        budgets = Budgets(self._lister.list(PodDisruptionBudget))
+        promising = trials.snapshot.priorities.any_below(pod.priority, rows)
+        nodes: list[NodeInfo | None] = [None] * len(rows)
+        for index in np.flatnonzero(promising).tolist():
+            nodes[index] = trials.snapshot.node(int(rows[index]))
+
+        def try_one(index: int) -> Candidate | None:
+            node = nodes[index]
+            if node is None:
+                why.reasons[NO_VICTIMS] += 1
+                return None
+            with trials.on(node) as trial:
+                found = select_victims(trial, pod, budgets)
+            if isinstance(found, Candidate):
+                return found
+            why.reasons.update(found.reasons)
+            return None
+
+        harmless, harmful = gather(len(rows), self._wanted(len(rows)), try_one, int(trials.random.random() * len(rows)))
+        return choose([*harmless, *harmful]) if harmless or harmful else None
+
+    def _wanted(self, nodes: int) -> int:
+        share = nodes * self._args.min_candidate_nodes_percentage // 100
+        return min(nodes, max(share, self._args.min_candidate_nodes_absolute))
+
+
+def _refused(why: str) -> PostFilterResult:
+    return PostFilterResult(unschedulable(f"preemption: {why}"))

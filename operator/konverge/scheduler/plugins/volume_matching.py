@@ -1,0 +1,277 @@
+"""Where a pod's claims can have their volumes: claims, volumes and classes flow in; for each node, reasons against it or a
+plan flow out.
+
+A bound claim needs a node that reaches its volume. One that waits for its first pod takes the smallest free volume that
+the node reaches, or has one made, where its class can. The rules are those of kube-scheduler's volumeBinder and
+FindMatchingVolume. `Matcher.judge` is the rule for one node, `judge_rows` the same for many.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from konverge.model import meta
+from konverge.model.resource import CSIDriver, CSIStorageCapacity, Object, PersistentVolume, StorageClass
+from konverge.model.selectors import Selector
+from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.handle import Index, Lister
+from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.plugins.volume_capacity import Room, room_for
+from konverge.scheduler.plugins.volume_objects import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    asked_of,
+    capacity_of,
+    class_of,
+    is_meant_for,
+    spec_of,
+    volume_name,
+)
+from konverge.scheduler.plugins.volume_places import (
+    Place,
+    are_in_any,
+    is_in,
+    place_of_class,
+    place_of_volume,
+)
+from konverge.scheduler.snapshot import Snapshot
+
+NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE: Final = "node(s) did not have enough free storage"
+NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of the waiting claims on one node, or why none of it can be."""
+
+    reasons: tuple[str, ...] = ()
+    bindings: tuple[tuple[Object, Object], ...] = ()
+    """Claims, each with the volume that it takes."""
+    provisions: tuple[Object, ...] = ()
+    """Claims whose volumes are to be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    volume: Object
+    place: Place
+
+    @property
+    def name(self) -> str:
+        return str(self.volume["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A claim that waits for its first pod."""
+
+    claim: Object
+    selected: str | None
+    """The node for which its volume is being made already."""
+    meant: _Candidate | None = None
+    """The volume that is promised to it: this or none."""
+    free: tuple[_Candidate, ...] = ()
+    """Without that these, the smallest first."""
+    can_provision: bool = False
+    made_in: Place = None
+    room: Room | None = None
+    """None: its room need not be looked at."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The volumes that it may take."""
+        return frozenset(each.name for each in ((self.meant,) if self.meant else self.free))
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """The claims of one pod, ready to be held against nodes."""
+
+    bound: tuple[Place | str, ...]
+    """Where the volumes of the bound claims are, in order; the name of one that is not there."""
+    waiting: tuple[_Waiting, ...] = ()
+    """Those whose volumes are being made already, then the others by the size that they ask for."""
+    _apart: bool = field(init=False)
+    """Whether no two claims may take the same volume."""
+
+    def __post_init__(self) -> None:
+        names = [each.names for each in self.waiting]
+        object.__setattr__(self, "_apart", len(frozenset().union(*names)) == sum(map(len, names)))
+
+    def judge(self, node: NodeInfo) -> Plan:
+        """The plan for one node."""
+        against = self._bound_reason(node)
+        reasons = (against,) if against else ()
+        if any(each.selected not in {None, node.name} for each in self.waiting):
+            return Plan((*reasons, BIND_CONFLICT))
+        taken: dict[str, Object] = {}
+        bindings: list[tuple[Object, Object]] = []
+        to_make = [each for each in self.waiting if each.selected is not None]
+        for each in self.waiting:
+            if each.selected is not None:
+                continue
+            found = _found(each, node, taken)
+            if found is None:
+                to_make.append(each)
+            else:
+                taken[found.name] = found.volume
+                bindings.append((each.claim, found.volume))
+        against = next(filter(None, (_provision_reason(each, node) for each in to_make)), "")
+        reasons = tuple(sorted(filter(None, (*reasons, against)), key=_ORDER.index))
+        return Plan(reasons) if reasons else Plan((), tuple(bindings), tuple(each.claim for each in to_make))
+
+    def judge_rows(self, snapshot: Snapshot, rows: IntArray) -> Mapping[str, BoolArray] | None:
+        """The reasons against many nodes; None where claims compete for volumes, so that each node is a case of its own."""
+        if not self._apart:
+            return None
+        reasons = {reason: np.zeros(len(rows), dtype=np.bool_) for reason in _ORDER}
+        good = np.ones(len(rows), dtype=np.bool_)
+        for place in self.bound:
+            if isinstance(place, str):
+                reasons[NO_VOLUME] |= good
+                break
+            reached = are_in_any([place], snapshot, rows)
+            reasons[NODE_CONFLICT] |= good & ~reached
+            good &= reached
+        selected = {each.selected for each in self.waiting} - {None}
+        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        for name in selected:
+            row = snapshot.row_of(str(name))
+            elsewhere |= np.ones(len(rows), dtype=np.bool_) if row is None else rows != row
+        reasons[BIND_CONFLICT] |= elsewhere
+        good = ~elsewhere
+        for each in self.waiting:
+            need = good & ~_match_rows(each, snapshot, rows)
+            if not each.can_provision:
+                reasons[BIND_CONFLICT] |= need
+                good &= ~need
+                continue
+            outside = need & ~are_in_any([each.made_in], snapshot, rows)
+            reasons[BIND_CONFLICT] |= outside
+            good &= ~outside
+            if each.room is not None:
+                full = need & ~outside & ~are_in_any(each.room, snapshot, rows)
+                reasons[NO_SPACE] |= full
+                good &= ~full
+        return reasons
+
+    def _bound_reason(self, node: NodeInfo) -> str:
+        for place in self.bound:
+            if isinstance(place, str):
+                return NO_VOLUME
+            if not is_in(place, node):
+                return NODE_CONFLICT
+        return ""
+
+
+_ORDER: Final = (NODE_CONFLICT, BIND_CONFLICT, NO_SPACE, NO_VOLUME)
+"""In which several reasons of one node are told."""
+
+
+def matcher_of(bound: Iterable[Object], waiting: Sequence[Object], lister: Lister) -> Matcher:
+    """Read what decides about bound claims and about claims that wait for their first pod."""
+    places = tuple(_bound_place(claim, lister) for claim in bound)
+    if not waiting:
+        return Matcher(places)
+    chosen = [claim for claim in waiting if _selected(claim) is not None]
+    looking = sorted((claim for claim in waiting if _selected(claim) is None), key=asked_of)
+    return Matcher(places, tuple(_waiting(claim, lister) for claim in (*chosen, *looking)))
+
+
+def _selected(claim: Object) -> str | None:
+    return meta.annotations_of(claim).get(SELECTED_NODE)
+
+
+def _bound_place(claim: Object, lister: Lister) -> Place | str:
+    volume = lister.get(PersistentVolume, volume_name(claim))
+    return volume_name(claim) if volume is None else place_of_volume(volume)
+
+
+def _waiting(claim: Object, lister: Lister) -> _Waiting:
+    storage_class = lister.get(StorageClass, class_of(claim)) or {}
+    provisioner = str(storage_class.get("provisioner") or "")
+    selected = _selected(claim)
+    fitting = [] if selected is not None else _fitting(claim, lister)
+    meant = next((volume for volume in fitting if is_meant_for(volume, claim)), None)
+    free = sorted((volume for volume in fitting if _is_free(volume, claim)), key=capacity_of)
+    driver = lister.get(CSIDriver, provisioner) if provisioner else None
+    room = None
+    if driver is not None and spec_of(driver).get("storageCapacity"):
+        room = room_for(claim, lister.list(CSIStorageCapacity))
+    return _Waiting(
+        claim=claim,
+        selected=selected,
+        meant=_Candidate(meant, place_of_volume(meant)) if meant else None,
+        free=tuple(_Candidate(volume, place_of_volume(volume)) for volume in free),
+        can_provision=provisioner not in {"", NO_PROVISIONER},
+        made_in=place_of_class(storage_class),
+        room=room,
+    )
+
+
+def _fitting(claim: Object, lister: Lister) -> list[Object]:
+    """The volumes of the claim's class that could be its own, as far as nodes are not concerned."""
+    name, wanted, asked = class_of(claim), spec_of(claim), asked_of(claim)
+    promised = lister.by_index(PersistentVolume, _TO_BE_HAD, _promise(meta.key_of(claim)))
+    return [
+        volume
+        for volume in (*promised, *lister.by_index(PersistentVolume, _TO_BE_HAD, f"class {name}"))
+        if class_of(volume) == name
+        and (not (spec := spec_of(volume)).get("claimRef") or is_meant_for(volume, claim))
+        and not meta.is_deleting(volume)
+        and capacity_of(volume) >= asked
+        and (spec.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
+        and (spec.get("volumeAttributesClassName") or "") == (wanted.get("volumeAttributesClassName") or "")
+    ]
+
+
+def _promise(key: meta.Key) -> str:
+    return f"claim {key.namespace}/{key.name}"
+
+
+def _ways_to_have(volume: Object) -> tuple[str]:
+    """How a claim finds the volume: as promised to it, or by class."""
+    ref = spec_of(volume).get("claimRef")
+    if not ref:
+        return (f"class {class_of(volume)}",)
+    return (_promise(meta.Key(ref.get("namespace") or "", ref.get("name") or "")),)
+
+
+_TO_BE_HAD: Final = Index("to-be-had", _ways_to_have)
+
+
+def _is_free(volume: Object, claim: Object) -> bool:
+    wanted, spec = spec_of(claim), spec_of(volume)
+    return (
+        not is_meant_for(volume, claim)
+        and (volume.get("status") or {}).get("phase") == "Available"
+        and (not wanted.get("selector") or Selector.of(wanted["selector"]).matches(meta.labels_of(volume)))
+        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
+    )
+
+
+def _found(waiting: _Waiting, node: NodeInfo, taken: Mapping[str, Object]) -> _Candidate | None:
+    """The volume that the claim takes on the node."""
+    if waiting.meant is not None and waiting.meant.name not in taken:
+        return waiting.meant if is_in(waiting.meant.place, node) else None
+    return next((each for each in waiting.free if each.name not in taken and is_in(each.place, node)), None)
+
+
+def _match_rows(waiting: _Waiting, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+    """On which nodes the claim finds a volume."""
+    if waiting.meant is not None:
+        return are_in_any([waiting.meant.place], snapshot, rows)
+    return are_in_any((each.place for each in waiting.free), snapshot, rows)
+
+
+def _provision_reason(waiting: _Waiting, node: NodeInfo) -> str:
+    """Why the claim's volume cannot be made for the node; empty where it can."""
+    if not waiting.can_provision or not is_in(waiting.made_in, node):
+        return BIND_CONFLICT
+    if waiting.room is not None and not any(is_in(place, node) for place in waiting.room):
+        return NO_SPACE
+    return ""
