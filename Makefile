@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Which cluster to use instead of the local one: a kubeconfig file.
 CLUSTER ?=
-# How many processes share the end-to-end tests.
+# How many processes share the unit, simulation and end-to-end tests.
 PARALLEL ?= 2
 # Options of the benchmark.
 BENCH ?=
@@ -22,7 +22,7 @@ CORE := workqueue/queue.py cache/store.py election.py runtime/status.py schedule
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds crds-check bench \
-	control-plane kind-e2e lint-delivery audit image image-check kind-deploy lock clean
+	control-plane argocd gitops kind-e2e lint-delivery audit image image-check kind-deploy lock clean
 
 help: ## list what there is
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -72,7 +72,7 @@ soak: $(INSTALLED) control-plane ## ten minutes of edits and deletes: memory and
 	KONVERGE_SOAK_SECONDS=600 $(PYTEST) tests/e2e/test_soak.py
 
 coverage: $(INSTALLED) ## unit and sim tests with branch coverage; the core must have 95 %
-	$(PYTEST) tests/unit tests/sim --cov --cov-report=
+	$(PYTEST) tests/unit tests/sim --numprocesses $(PARALLEL) --dist loadfile --cov --cov-report=
 	$(BIN)/coverage report
 	@for module in $(CORE); do \
 		$(BIN)/coverage report --fail-under=95 --include="*/konverge/$$module" >/dev/null \
@@ -118,6 +118,12 @@ image-check: image ## start the image without a writable file system, rights or 
 	docker run --rm --read-only --cap-drop ALL --network none $(IMAGE) --version
 	docker run --rm --read-only --cap-drop ALL --network none --entrypoint /usr/bin/python3 $(IMAGE) \
 		-c 'import konverge.app, konverge.scheduler.scheduler, cryptography.x509, uvloop'
+
+argocd: $(INSTALLED) ## build Argo CD into the user's cache, if it is not there
+	@$(BIN)/python -m tests.gitops.program
+
+gitops: $(INSTALLED) control-plane argocd ## the real Argo CD takes Konverge from a git repository into the local cluster
+	$(PYTEST) tests/gitops
 
 kind-e2e: $(INSTALLED) ## the same e2e suite on kind; needs Docker and kind
 	@command -v kind >/dev/null || { echo "kind is not installed; the same suite runs without it: make test-e2e"; exit 1; }

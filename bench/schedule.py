@@ -68,7 +68,13 @@ def main() -> int:
 
 def _options() -> Any:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, nargs="*", default=list(NODES), help="sizes of the cluster (1000 5000)")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        nargs="*",
+        default=list(NODES),
+        help="sizes of the cluster (1000 5000); none: only what needs no cluster",
+    )
     parser.add_argument("--pods", type=int, default=3000, help="how many wait at the start (3000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each scheduler runs on each size (3)")
     parser.add_argument("--peers", nargs="+", default=list(NAMES), metavar="PEER", help=", ".join(NAMES))

@@ -107,8 +107,9 @@ def test_explain_tells_of_events(konverge: Konverge, kubectl: Kubectl) -> None:
     kubectl.wait_ready(DATABASE)
     pod = "pod/orders-0"
     until(lambda: "Scheduled" in konverge("explain", pod, "-n", kubectl.namespace), "the event of the pod")
-    assert "The operator was not asked: no controller reconciles 'pods'" in konverge(
-        "explain", pod, "-n", kubectl.namespace
+    assert "Policy:      none (schedulerName default-scheduler)" in konverge("explain", pod, "-n", kubectl.namespace)
+    assert "The operator was not asked: no controller reconciles 'statefulsets.apps'" in konverge(
+        "explain", "statefulset/orders", "-n", kubectl.namespace
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from konverge.errors import NotFound
 from konverge.testing import LocalCluster
 from konverge.testing.loopback import HOST, free_ports
 from konverge.testing.processes import Lifeline, ProcessRef, alive, end, spawn
@@ -125,10 +126,14 @@ class Application:
     def __init__(self, kubectl: Kubectl, name: str) -> None:
         self.name, self._kubectl = name, kubectl
         self._target = f"applications.argoproj.io/{name}"
+        self._path = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/applications/{name}"
 
     def read(self) -> Any:
         """The object, None when it is not there."""
-        return self._kubectl.get(self._target)
+        try:
+            return self._kubectl.cluster.request("GET", self._path)
+        except NotFound:
+            return None
 
     @property
     def status(self) -> Any:

@@ -199,6 +199,16 @@ def test_what_is_deleted_without_an_operator_goes_once_there_is_one(world: World
     world.kubectl.wait_ready(DATABASE)
 
 
+def test_a_crd_that_git_no_longer_has_stays_with_all_its_resources(world: World) -> None:
+    """Argo CD tracks no CRDs."""
+    before = world.settle()
+    world.repository.edit("config/default/kustomization.yaml", "  - ../crd\n", "")
+    world.operator_app.wait_synced(world.repository.commit("no CRDs"))
+    assert world.written(before) == []
+    assert world.resources.health == "Healthy"
+    world.operator_app.wait_synced(world.repository.revert())
+
+
 def test_all_goes_in_order_and_nothing_hangs_on_a_finalizer(world: World) -> None:
     """The resources first, then the operator, and the CRDs by hand. Nothing is left for another test."""
     world.settle()

@@ -96,7 +96,7 @@ def test_webhooks_come_last_and_resources_after_the_operator(program: Program, t
     assert {wave_of(obj) for obj in resources} == {2}
 
 
-def test_a_crd_goes_only_when_a_person_confirms_it(program: Program) -> None:
+def test_no_crd_would_go_without_a_persons_consent(program: Program) -> None:
     crds = only(program.build(CONFIG / "argocd" / "operator"), "CustomResourceDefinition")
     assert {obj["spec"]["names"]["kind"] for obj in crds} == CUSTOM
     assert [options_of(crd) for crd in crds] == [{"Prune=confirm", "Delete=confirm"}] * len(crds)

@@ -26,7 +26,7 @@ _ALIASES: Final = ("in", "a-b.c/d__e", "X", "-", "snake_case", "a" * 40)
 _UNREADABLE: Final = ("$ref", "0", "with space", "é", "")
 """Names that CEL cannot read, so that nothing there is immutable."""
 _MAX_DEPTH: Final = 2
-_EMPTY: Final = (None, [], {}, set(), ())
+_EMPTY: Final[tuple[Any, ...]] = (None, [], {}, set(), ())
 """Defaults that mean the same as nothing."""
 
 

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
 MODELS: Final = int(os.environ.get("KONVERGE_FUZZ_MODELS", "0"))
-SEED: Final = int(os.environ.get("KONVERGE_FUZZ_SEED", secrets.randbits(32) if MODELS else 0))
+SEED: Final = int(os.environ.get("KONVERGE_FUZZ_SEED", secrets.randbits(32) if MODELS else 6))
+"""Of the first few seeds, 6 makes the models with the most in them."""
 OUTER: Final = settings(
     max_examples=MODELS or 8,
     database=None,
@@ -242,6 +243,14 @@ def check_valid(server: Server, model: Model, spec: Json) -> None:
         assert read == meant, text
 
 
+def check_edges(server: Server, schema: Json) -> None:
+    """Number by number, at its bounds and next to them."""
+    kept = server.cluster.request("GET", f"{server.path}/kept")["spec"]
+    for name, field in schema["properties"].items():
+        for edge in bounds(field) if field.get("type") == "integer" else ():
+            check_edited(server, {**kept, name: edge})
+
+
 def check_status(server: Server, values: Json) -> None:
     """The status that a reconciler sets is taken, and is what the next one reads."""
     stored = server.cluster.request("GET", f"{server.path}/kept")
@@ -262,8 +271,9 @@ class TestRandomModels:
         with served(cluster, namespace, model.cls) as server:
             objects(8, lambda spec: check_valid(server, model, spec), spec=model.specs)
             careless = edited(model.specs, st.sampled_from(names), st.sampled_from(edges))
-            objects(30, lambda spec: check_edited(server, spec), spec=careless)
+            objects(24, lambda spec: check_edited(server, spec), spec=careless)
             update = {"old": model.specs, "new": model.specs}
             objects(4, lambda old, new: check_update(server, model, old, new), **update)
+            check_edges(server, schema)
             objects(4, lambda values: check_status(server, values), values=model.statuses)
             assert server.answered >= 30

@@ -22,6 +22,7 @@ from konverge.model.resource import Namespace, Node, Object, Pod, ResourceType
 from konverge.ports import Scope
 from konverge.runtime.clock import SystemClock
 from konverge.scheduler.registry import Registry
+from konverge.scheduler.resources import capacity_of, requests_of
 
 Objects = dict[ResourceType, list[Object]]
 
@@ -51,8 +52,8 @@ def load_cluster(file: Path, registry: Registry) -> Objects:
         resource = known.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
         if resource is None:
             continue
-        if not (obj.get("metadata") or {}).get("name"):
-            raise ConfigError(f"{file}: a {resource.kind} has no metadata.name")
+        if problem := _problem(resource, obj):
+            raise ConfigError(f"{file}: {problem}")
         found.setdefault(resource, []).append(obj)
     if not found[Node]:
         raise ConfigError(
@@ -85,6 +86,21 @@ async def _list(client: Client, resource: ResourceType, *, must: bool) -> list[O
         token = page.continue_token
         if not token:
             return found
+
+
+def _problem(resource: ResourceType, obj: Mapping[str, Any]) -> str:
+    """What is wrong with an object that no API server has seen; empty: nothing that would matter."""
+    name = (obj.get("metadata") or {}).get("name")
+    if not name:
+        return f"a {resource.kind} has no metadata.name"
+    try:
+        if resource == Pod:
+            requests_of(obj)
+        elif resource == Node:
+            capacity_of((obj.get("status") or {}).get("allocatable") or {})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"{resource.kind} {name} is not as an API server would have it: {type(error).__name__}: {error}"
+    return ""
 
 
 def _items(file: Path) -> Iterable[Mapping[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 import yaml
+from pydantic.alias_generators import to_camel
 
 from konverge.cli.clusterfile import Objects, dump_cluster, load_cluster, read_cluster
 from konverge.cli.policy_import import pair_of
@@ -95,7 +96,7 @@ def simulate(
 
     result = run_sim(scenario, seed, max_steps=MAX_STEPS)
     if as_json:
-        click.echo(json.dumps(asdict(result), indent=2))
+        click.echo(json.dumps({to_camel(field): value for field, value in asdict(result).items()}, indent=2))
         return
     out = console()
     for part in told_of_rehearsal(result, compare):

@@ -41,6 +41,8 @@ def _standing(told: Mapping[str, Any]) -> Iterator[str]:
     names = "; ".join(f"{each['name']}: {each['answer']}" for each in told["policies"])
     yield f"Policy:      {told['policy'] or 'none'} (schedulerName {told['schedulerName']}{f'; {names}' if names else ''})"
     yield f"Queue:       {_queue(told['queue'])}"
+    if events := told["queue"].get("events"):
+        yield f"Could help:  {'; '.join(events)}"
     if told["nominated"]:
         yield f"Nominated:   {told['nominated']}, which is being cleared for it"
     if gang := told["gang"]:
@@ -49,7 +51,7 @@ def _standing(told: Mapping[str, Any]) -> Iterator[str]:
             f"{gang['holding']} holding a node for the others"
         )
     if told["plugins"]:
-        yield f"Plugins:     {', '.join(told['plugins'])}"
+        yield f"Plugins:     {_plugins(told)}"
     attempt = told["attempt"]
     if attempt is None:
         return
@@ -58,6 +60,12 @@ def _standing(told: Mapping[str, Any]) -> Iterator[str]:
     if (preemption := attempt["preemption"]) and preemption["victims"]:
         victims = ", ".join(f"{victim['pod']} (priority {victim['priority']})" for victim in preemption["victims"])
         yield f"Preemption:  would evict from {preemption['node']}: {victims}"
+
+
+def _plugins(told: Mapping[str, Any]) -> str:
+    added = "".join(f" and {plugin}" for plugin in told["added"])
+    left_out = f", without {', '.join(told['leftOut'])}" if told["leftOut"] else ""
+    return f"the default ones{added}{left_out}"
 
 
 def _outcome(attempt: Mapping[str, Any]) -> str:
@@ -98,15 +106,19 @@ def _waiting(queue: Mapping[str, Any]) -> str:
     by = f", turned away by {', '.join(queue['rejectedBy'])}" if queue["rejectedBy"] else ""
     if queue["why"]:
         return f"fits nowhere for {since} after {attempts}{by}; {queue['why']}"
-    helps = " or ".join(queue["events"]) or "anything changes in the cluster"
+    helps = "one of these happens" if queue["events"] else "anything changes in the cluster"
     return f"fits nowhere for {since} after {attempts}{by}; tried again in {duration(queue['latest'])}, or when {helps}"
 
 
 def _group(group: Mapping[str, Any]) -> tuple[object, str, str]:
-    answers = "; ".join(
-        ", ".join(answer["reasons"]) + (f" ({answer['plugin']})" if answer["plugin"] else "")
-        for answer in group["answers"]
-    )
+    answers = "; ".join(", ".join(answer["reasons"]) + _by(answer) for answer in group["answers"])
     more = group["count"] - NAMED
     names = ", ".join(group["nodes"][:NAMED]) + (f" and {more} more" if more > 0 else "")
     return group["count"], "fits" if group["fits"] else answers, names
+
+
+def _by(answer: Mapping[str, Any]) -> str:
+    """Who said it; `final` means that pods which leave would not help."""
+    if not answer["plugin"]:
+        return ""
+    return f" ({answer['plugin']}, final)" if answer["final"] else f" ({answer['plugin']})"

@@ -43,9 +43,11 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: float) -> str:
-    """`512 B`, `12 KiB`, `3.4 MiB`."""
+    """`512 B`, `12 KiB`, `3.4 MiB`, `5.6 GiB`."""
     if count < 1024:
         return f"{count:.0f} B"
     if count < 1024**2:
         return f"{count / 1024:.0f} KiB"
-    return f"{count / 1024**2:.1f} MiB"
+    if count < 1024**3:
+        return f"{count / 1024**2:.1f} MiB"
+    return f"{count / 1024**3:.1f} GiB"

@@ -24,8 +24,7 @@ DEFAULT_SECONDS: Final = 10.0
 INDEX: Final = """\
 /debug/queues[?controller=NAME][&limit=N]   what is queued, delayed and processing
 /debug/caches                               what is cached, and how it is followed
-/debug/explain/KIND/NAMESPACE/NAME          all that is known of one object (KIND/NAME for cluster-scoped ones);
-                                            of a pod what the scheduler knows
+/debug/explain/KIND/NAMESPACE/NAME          all that is known of an object, or of a pod's scheduling (KIND/NAME: cluster-scoped)
 /debug/metrics                              the metrics page, for those who look only here
 /debug/tasks                                the tasks of the event loop, and where each waits
 /debug/profile[?seconds=N]                  CPU profile of the event loop as collapsed stacks

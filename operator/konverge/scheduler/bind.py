@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from konverge.cache.informer import Cache
@@ -100,7 +101,7 @@ class Binder:
         task = asyncio.create_task(self._run(assignment), name=f"bind {assignment.waiting.pod.key}")
         self._tasks.add(task)
         self._preparing[uid] = (assignment, task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, assignment))
 
     def prepares(self, uid: str) -> bool:
         """Whether the pod is on its way to a node, and not yet at its Bind."""
@@ -130,14 +131,13 @@ class Binder:
                 task.cancel()
             await asyncio.gather(grace, ended, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, assignment: Assignment, task: asyncio.Task[None]) -> None:
         """A task that was cancelled before its pod was ready to be bound has told nobody yet."""
         self._tasks.discard(task)
-        for uid, (assignment, of_it) in list(self._preparing.items()):
-            if of_it is task:
-                self._prepared(uid)
-                self._room.drop(uid)
-                self._outcome.failed(assignment, self._let_go.pop(uid, "cancelled"))
+        uid = assignment.waiting.pod.uid
+        if self._preparing.get(uid) == (assignment, task):
+            self._room.drop(uid)
+            self._outcome.failed(assignment, self._prepared(uid) or "cancelled")
 
     async def _run(self, assignment: Assignment) -> None:
         pod = assignment.waiting.pod
@@ -147,7 +147,10 @@ class Binder:
             self._prepared(pod.uid)
             self._outcome.failed(assignment, str(error))
             return
-        self._prepared(pod.uid)
+        reason = self._prepared(pod.uid)
+        if reason:  # a PreBind plugin went on although it was cancelled
+            self._outcome.failed(assignment, reason)
+            return
         if diagnosis is not None:
             self._outcome.rejected(assignment, diagnosis)
             return
@@ -162,8 +165,10 @@ class Binder:
             self._outcome.bound(assignment)
             self._post_bind(assignment)
 
-    def _prepared(self, uid: str) -> None:
+    def _prepared(self, uid: str) -> str:
+        """The pod is past what it could be let go from; why it was let go, empty if it was not."""
         self._preparing.pop(uid, None)
+        return self._let_go.pop(uid, "")
 
     async def _prepare(self, assignment: Assignment) -> Diagnosis | None:
         """Wait for leave and run the PreBind plugins; a diagnosis if one rejects the pod. Raises: PluginFailed."""

@@ -19,7 +19,7 @@ from konverge.scheduler.framework import Plugin
 from konverge.scheduler.handle import WaitingPod, WaitingPods, activate_nobody
 from konverge.scheduler.nodegroups import node_groups
 from konverge.scheduler.podinfo import PodInfo
-from konverge.scheduler.profile import Profile
+from konverge.scheduler.profile import DEFAULT_PLUGINS, Profile
 from konverge.scheduler.snapshot import Snapshot
 from konverge.scheduler.variants import Variants
 from konverge.scheduler.whereabouts import Sight, gang_with, place_of, policies_for
@@ -75,12 +75,18 @@ def explain(sight: Sight, namespace: str, name: str, *, attempt: bool = True) ->
         "nominated": sight.queue.nominations.node_of(pod.uid) or pod.nominated_node,
         "gang": None,
         "plugins": [],
+        "added": [],
+        "leftOut": [],
         "attempt": None,
     }
     if variants is None or profile is None or not attempt or pod.finished or pod.deleting:
         return told
+    plugins = list(dict.fromkeys(plugin.label() for plugin in _plugins(profile)))
+    defaults = [use.name for use in DEFAULT_PLUGINS]
     return told | {
-        "plugins": list(dict.fromkeys(plugin.label() for plugin in _plugins(profile))),
+        "plugins": plugins,
+        "added": [label for label in plugins if label not in defaults],
+        "leftOut": [name for name in defaults if name not in plugins],
         "gang": gang_with(sight, variants.config, profile, pod),
         "attempt": _attempt(sight, profile, pod),
     }

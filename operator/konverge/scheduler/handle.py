@@ -59,7 +59,7 @@ class Until(Protocol):
     async def __call__(self, check: Callable[[], bool], seconds: float, /) -> bool:
         """Wait until `check` holds, asking it now and after each change; False when so many seconds have passed.
 
-        Raises: what `check` raises.
+        The change of a workload's status is none. Raises: what `check` raises.
         """
         ...
 

@@ -57,8 +57,9 @@ class Intake:
         """The subscriber of the cache of a resource that plugins read."""
 
         def on_change(change: Change) -> None:
-            self._changes.notify()
-            self._queue.notify(read_events(resource, change.old, change.new))
+            if events := read_events(resource, change.old, change.new):
+                self._changes.notify()
+                self._queue.notify(events)
 
         return on_change
 

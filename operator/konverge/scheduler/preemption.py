@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from konverge.model.conditions import find
+from konverge.model.meta import Key
 from konverge.model.resource import Object
 from konverge.model.selectors import Selector
 from konverge.scheduler.framework import Trial, Verdict, unresolvable
@@ -166,9 +167,9 @@ def _can_stay(trial: Trial, other: PodInfo) -> bool:
     return fits
 
 
-def _rank(pod: PodInfo) -> tuple[int, datetime]:
-    """The more important the pod, the smaller: higher priority, then running for longer."""
-    return -pod.priority, _started(pod)
+def _rank(pod: PodInfo) -> tuple[int, datetime, Key]:
+    """The more important the pod, the smaller: higher priority, then running for longer; the name breaks ties."""
+    return -pod.priority, _started(pod), pod.key
 
 
 def _started(pod: PodInfo) -> datetime:

@@ -1,8 +1,8 @@
 """What the scheduler would do with the pods that wait: policies and a cluster's objects flow in, nodes and reasons flow out.
 
 The scheduler is the one that runs in the operator, with its queue, cycle, plugins, gangs and preemption; only its API
-server is a `Stage`, so nothing outside is written. PreBind plugins do not run, for what they prepare is real, and binds go
-to the stage. Meant to run on a loop and a clock whose time jumps.
+server is a `Stage`, so nothing outside is written. PreBind and PostBind plugins do not run, for what they do is real, and
+binds go to the stage. Meant to run on a loop and a clock whose time jumps.
 """
 
 import asyncio
@@ -113,19 +113,14 @@ async def rehearse(
     )
     for part in parts:
         scheduler.set_profile(part.owner, _on_stage(part.config), replace(part.rule, drain=False))
-    await _run(scheduler, stage, clock)
-    return _result(cluster, waiting, stage, recorder, scheduler)
-
-
-async def _run(scheduler: Scheduler, stage: Stage, clock: Clock) -> None:
-    """Until nothing has happened for a while."""
     running = asyncio.create_task(scheduler.run())
     try:
         while clock.monotonic() - stage.changed_at < QUIET:
             await asyncio.wait({running}, timeout=1.0)
             if running.done():
                 await running
-    finally:
+        return _result(cluster, waiting, stage, recorder, scheduler)
+    finally:  # pods that hold a node for others give it back now
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -141,6 +136,7 @@ def _on_stage(config: ProfileConfig) -> ProfileConfig:
     plugins = {
         **config.plugins,
         Point.PRE_BIND: PluginSet(disabled=frozenset({ALL_PLUGINS})),
+        Point.POST_BIND: PluginSet(disabled=frozenset({ALL_PLUGINS})),
         Point.BIND: PluginSet((PluginUse("DefaultBinder"),), frozenset({ALL_PLUGINS})),
     }
     return replace(config, plugins=plugins)

@@ -22,6 +22,9 @@ from konverge.scheduler.watch import PluginWatch, misplaced
 _TOTALS: Final = 128
 """So many totals are kept: 16 bytes a node each."""
 
+_OUTSIDE: Final = -1
+"""Marks the rows that do not belong to a set of nodes; sums of scores are never negative."""
+
 _Weighted = tuple[tuple[ScoreColumn, int], ...]
 
 
@@ -143,10 +146,6 @@ class _Totals:
             _check_range(column.plugin, raw)
             sums += weight * raw
         self._sums[rows] = sums
-
-
-_OUTSIDE: Final = -1
-"""Marks the rows that do not belong to the set; sums are never negative."""
 
 
 def total_of(scores: Mapping[str, IntArray], count: int) -> IntArray:

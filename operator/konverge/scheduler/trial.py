@@ -30,7 +30,7 @@ from konverge.scheduler.nominations import Nominations
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile
 from konverge.scheduler.snapshot import Placement, Snapshot
-from konverge.scheduler.watch import UNWATCHED, misplaced
+from konverge.scheduler.watch import failed, misplaced
 
 
 class Refusal(NamedTuple):
@@ -106,8 +106,10 @@ class NodeTrial(Trial):
     def refusal(self) -> Refusal | None:
         """Who refuses the node as it is now. Raises: PluginFailed."""
         for plugin in self._trials.filters:
-            with UNWATCHED.call(plugin, Point.FILTER):
+            try:
                 verdict = self._ask(plugin)
+            except Exception as error:
+                raise failed(plugin, Point.FILTER, f"{type(error).__name__}: {error}") from error
             if verdict is SUCCESS or verdict.code is Code.SUCCESS:
                 continue
             if verdict.rejected:

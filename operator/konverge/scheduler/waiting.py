@@ -40,8 +40,8 @@ class WaitingRoom:
         self._entries: dict[str, _Entry] = {}
 
     def __contains__(self, uid: str) -> bool:
-        entry = self._entries.get(uid)
-        return entry is not None and entry.decision is None
+        """Whether the pod is held, or what became of it was not asked for yet."""
+        return uid in self._entries
 
     def all(self) -> Sequence[WaitingPod]:
         """Those that wait now, longest first."""

@@ -34,7 +34,10 @@ STATUS: Final = {
 
 
 class Call:
-    """One call under way. Whatever it raises comes out as PluginFailed. `code` is what the plugin answered."""
+    """One call under way. Whatever it raises comes out as PluginFailed, in the name of the plugin that raised first.
+
+    `code` is what the plugin answered.
+    """
 
     __slots__ = ("_plugin", "_point", "_since", "_watch", "code")
 
@@ -58,7 +61,8 @@ class Call:
             return
         if isinstance(error, Exception):
             self._watch.tell(self._plugin, self._point, Code.ERROR, seconds)
-            raise failed(self._plugin, self._point, f"{type(error).__name__}: {error}") from error
+            if not isinstance(error, PluginFailed):
+                raise failed(self._plugin, self._point, f"{type(error).__name__}: {error}") from error
 
 
 class PluginWatch:

@@ -16,8 +16,8 @@ What it does as the real server does, each held against it by the same tests: re
 generation, the status subresource, finalizers and deletionTimestamp, owner references with a garbage collector that
 takes its time, conflicts by resourceVersion and uid, no-op writes that change no version, merge, JSON and (by key)
 strategic patches, server-side apply with field ownership (simplified: see `fake_apply`), pod bindings, evictions
-(without disruption budgets), lists in pages of one snapshot, selectors, metadata alone, watches with bookmarks and a bounded history beyond which they are 410, and
-with initial events (`api.server.gives_initial_events = False`: as a server that knows none).
+(without disruption budgets), lists in pages of one snapshot, selectors, metadata alone, watches with bookmarks and a
+bounded history beyond which they are 410, and with initial events (`api.server.gives_initial_events = False`: as a server that knows none).
 
 What it leaves out: schemas, and with them validation, pruning and defaults (add a hook to `api.admission` where a test
 needs one); a kubelet, so a pod is gone once deleted; controllers other than the garbage collector; namespaces, which

@@ -92,13 +92,17 @@ def test_ci_runs_what_the_one_script_runs_and_what_it_cannot() -> None:
     of_test = re.search(r"^test: ([a-z0-9 -]+?)\s*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert of_test is not None
     assert set(of_test[1].split()) <= called
+    stages = set(
+        re.findall(r"^stage .* make --no-print-directory ([a-z0-9-]+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    )
+    assert stages - {"install", "test"} <= called
     assert {"lint", "audit", "control-plane", "run", "kind-e2e", "kind-deploy"} <= called
 
 
-def test_the_control_plane_is_cached_by_what_it_is_built_from() -> None:
+def test_what_is_built_is_cached_by_what_it_is_built_from() -> None:
     text = (ROOT / ".github/workflows/ci.yaml").read_text()
     assert "path: ~/.cache/konverge/binaries" in text
-    assert "hashFiles('localcluster/**')" in text
+    assert "hashFiles('localcluster/**', 'tests/gitops/argocd/**')" in text
 
 
 class TestARelease:

@@ -8,6 +8,7 @@ import yaml
 
 from konverge.controllers.scheduling_policy import SchedulingPolicy
 from konverge.scheduler import gangs, spot
+from konverge.scheduler.bandwidth import MEMORY_BANDWIDTH
 from konverge.scheduler.framework import INTERFACES
 from konverge.scheduler.numa import ZONES
 from konverge.scheduler.plugins import node_topology, regions
@@ -62,7 +63,7 @@ def test_all_keys_that_are_read_are_documented() -> None:
         gangs.MIN_COUNT,
         node_topology.NVLINK_DOMAIN,
         node_topology.GPU_CLIQUE,
-        node_topology.MEMORY_BANDWIDTH,
+        MEMORY_BANDWIDTH,
         ZONES,
         regions.IO,
         spot.PRICE,

@@ -6,6 +6,7 @@ import pytest
 
 from konverge.errors import ConnectionFailed, RetryAfter
 from konverge.model.meta import Key
+from konverge.model.resource import Pod
 from konverge.runtime.context import Context
 from konverge.runtime.controller import Controller
 from konverge.runtime.debug import Inspector, UnknownToOperator
@@ -178,3 +179,28 @@ async def test_the_number_of_workers_is_the_operators_where_it_is_given(sim: Sim
     await sim.clock.sleep(10)
     (queue,) = Inspector([controller], world.caches, world.recorder).queues()
     assert (queue["workers"], queue["processingTotal"], queue["depth"]) == (2, 2, 3)
+
+
+@simulate()
+async def test_a_pod_is_explained_by_the_scheduler_where_there_is_one(sim: Sim) -> None:
+    world = World(sim, GadgetReconciler())
+    asked: list[tuple[str, str]] = []
+
+    def explain_pod(namespace: str, name: str) -> dict[str, Any] | None:
+        asked.append((namespace, name))
+        return {"policy": "batch"} if name == "p" else None
+
+    inspector = Inspector([world.controller], world.caches, world.recorder, explain_pod)
+    await world.api.create(Pod, {"metadata": {"name": "p"}, "spec": {"containers": []}}, NAMESPACE)
+    world.caches.cache(Pod)
+    world.start()
+    await sim.until(lambda: inspector.explain("pod", NAMESPACE, "p")["object"])
+
+    told = inspector.explain("Pods", NAMESPACE, "p")
+    assert (told["kind"], told["resource"], told["queue"], told["last"]) == ("Pod", "pods", None, None)
+    assert told["scheduling"] == {"policy": "batch"}
+    absent = inspector.explain("po", NAMESPACE, "absent")
+    assert (absent["object"], absent["scheduling"]) == (None, None)
+    assert asked[-1] == (NAMESPACE, "absent")
+    with pytest.raises(UnknownToOperator):
+        inspector_of(world).explain("pod", NAMESPACE, "p")

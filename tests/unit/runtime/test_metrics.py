@@ -307,6 +307,7 @@ async def test_a_resource_that_is_cached_in_parts_is_one_series_and_each_part_ha
     world.metrics.watch_caches(world.caches, world.recorder)
     world.caches.cache(world.resource, label_selector="tier=gold")
     world.caches.cache(world.resource, metadata_only=True)
+    world.caches.cache(world.resource, left_out=("spec.parts",))
     await world.create("one", labels={"tier": "gold"})
     await world.create("two")
     world.start()
@@ -315,13 +316,14 @@ async def test_a_resource_that_is_cached_in_parts_is_one_series_and_each_part_ha
     samples = page(world.metrics)["konverge_cache_objects"].samples
     found = {sample.labels["resource"]: sample.value for sample in samples}
     assert len(samples) == len(found)
-    assert found[str(world.resource)] == 2 + 1 + 2
+    assert found[str(world.resource)] == 2 + 1 + 2 + 2
     assert set(world.manager.health()) == {
         "caches-synced",
         "informer-configmaps",
         f"informer-{world.resource}",
         f"informer-{world.resource}-tier=gold",
         f"informer-{world.resource}-metadata",
+        f"informer-{world.resource}-lean",
     }
 
 

@@ -1,5 +1,6 @@
 """What the scheduler tells of a pod, and that telling changes nothing."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -27,6 +28,8 @@ from konverge.scheduler.policies import Rule
 from konverge.testing.sim import Sim, run_sim, simulate
 from tests.unit.scheduler.clusters import NAME, Running, binds, node, pod, registry_with, running, with_plugin
 from tests.unit.scheduler.shown import of_gang
+
+ZONE = "topology.kubernetes.io/zone"
 
 
 def told(cluster: Running, name: str) -> dict[str, Any]:
@@ -274,14 +277,31 @@ async def test_a_plugin_that_fails_is_named(sim: Sim) -> None:
     assert found["queue"]["place"] == "backoff"
 
 
+def sociable(raw: dict[str, Any], kind: int) -> dict[str, Any]:
+    """The pod with something that depends on where others are: pods of kind 0 spread, 1 attract, 2 repel each other."""
+    labels = {"matchLabels": {"kind": str(kind)}}
+    raw["metadata"]["labels"] = labels["matchLabels"]
+    term = {"topologyKey": ZONE, "labelSelector": labels}
+    wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 50, "podAffinityTerm": term}]}
+    parts: list[dict[str, Any]] = [
+        {"topologySpreadConstraints": [{**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+        {"affinity": {"podAffinity": wish}},
+        {"affinity": {"podAntiAffinity": wish}},
+        {},
+    ]
+    raw["spec"] |= parts[kind]
+    return raw
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_telling_disturbs_no_decision(seed: int) -> None:
     """The same cluster twice, once with someone who asks about every pod at each step: the same pods on the same nodes."""
 
     async def scenario(sim: Sim, *, asks: bool) -> dict[str, str]:
-        cluster = await running(sim, *(node(f"n{i}", cpu="4", pods=6) for i in range(5)))
+        zones = [node(f"n{i}", cpu="4", pods=6, labels={ZONE: f"z{i % 2}"}) for i in range(5)]
+        cluster = await running(sim, *zones)
         for index in range(40):
-            await cluster.create(pod(f"p{index}", cpu="500m", priority=index % 3))
+            await cluster.create(sociable(pod(f"p{index}", cpu="500m", priority=index % 3), index % 4))
             await sim.clock.sleep(0.1)
             for each in range(index if asks else 0):
                 cluster.scheduler.explain("default", f"p{each}")
@@ -291,3 +311,42 @@ def test_telling_disturbs_no_decision(seed: int) -> None:
     undisturbed = run_sim(partial(scenario, asks=False), seed)
     assert sum(map(bool, undisturbed.values())) == 30
     assert run_sim(partial(scenario, asks=True), seed) == undisturbed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_groups_add_up_to_what_the_event_says(seed: int) -> None:
+    """The event counts a node for the first plugin that objects; the groups name all that do, in the same order."""
+
+    async def scenario(sim: Sim) -> None:
+        chance = sim.random
+        nodes = [
+            node(
+                f"n{i}",
+                cpu=chance.choice(["1", "2", "16"]),
+                memory=chance.choice(["1Gi", "64Gi"]),
+                taints=["team=a:NoSchedule"] * chance.randint(0, 1),
+                unschedulable=chance.random() < 0.3,
+                labels={"disk": chance.choice(["ssd", "hdd"])},
+            )
+            for i in range(40)
+        ]
+        spec = {"nodeSelector": {"disk": "nvme" if seed == 0 else "ssd"}}
+        cluster = await running(sim, *nodes, pod("p", cpu="12", memory="65Gi" if seed % 2 else "8Gi", spec=spec))
+        await sim.until(lambda: cluster.at("p") or cluster.condition("p"))
+        await sim.clock.sleep(1)
+
+        attempt = told(cluster, "p")["attempt"]
+
+        groups = attempt["groups"]
+        assert sum(group["count"] for group in groups) == len(nodes)
+        assert all(bool(group["answers"]) != group["fits"] for group in groups)
+        if attempt["message"]:
+            counts = Counter[str]()
+            for group in groups:
+                counts.update(dict.fromkeys(group["answers"][0]["reasons"], group["count"]))
+            said = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+            assert cluster.condition("p")["message"].startswith(f"0/40 nodes are available: {said}. ")
+        else:
+            assert {each["node"] for each in attempt["best"]} <= {name for group in groups for name in group["nodes"]}
+
+    run_sim(scenario, seed)

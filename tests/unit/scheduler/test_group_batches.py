@@ -9,10 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 
 from konverge.model.resource import Pod
+from konverge.scheduler.bandwidth import MEMORY_BANDWIDTH
 from konverge.scheduler.framework import Plugin
 from konverge.scheduler.gangs import GANG, POD_GROUP
 from konverge.scheduler.numa import ZONES, NodeResourceTopology
-from konverge.scheduler.plugins.node_topology import GPU_CLIQUE, MEMORY_BANDWIDTH, NVLINK_DOMAIN, NodeTopology
+from konverge.scheduler.plugins.node_topology import GPU_CLIQUE, NVLINK_DOMAIN, NodeTopology
 from konverge.scheduler.plugins.regions import IO, Regions
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot

@@ -100,6 +100,27 @@ async def test_while_a_node_is_cleared_only_more_important_pods_may_take_the_roo
 
 
 @simulate()
+async def test_the_room_is_promised_before_the_server_knows_of_it(sim: Sim) -> None:
+    cluster = await running(sim, node("n1", cpu="3"), pod("old", "2", on="n1"))
+    cluster.api.faults.latency = (2.0, 2.0)
+    await cluster.create(wants("new", "3"), wants("same", "1"))  # which is tried next, and would fit beside the victim
+    cluster.api.faults.latency = (0.0, 0.0)
+    assert await cluster.placed("new") == ["n1"]
+    assert cluster.at("same") == ""
+
+
+@simulate()
+async def test_who_had_hoped_for_the_node_may_look_elsewhere_though_its_victim_is_still_leaving(sim: Sim) -> None:
+    cluster = await running(sim, node("n1", cpu="4"), runs("a", "2"), runs("b", "2", priority=5))
+    await cluster.create(wants("new", "2", priority=3))
+    await sim.until(lambda: nominated(cluster, "new") == "n1")
+    await cluster.create(wants("boss", "4", priority=100))
+    await sim.until(lambda: nominated(cluster, "boss") == "n1")
+    await sim.until(lambda: nominated(cluster, "new") == "", within=10)
+    assert leaving(cluster) == {"a", "b"}
+
+
+@simulate()
 async def test_a_more_important_pod_that_comes_later_takes_the_node_and_the_hope(sim: Sim) -> None:
     cluster = await running(sim, node("n1", cpu="2"), runs("old"), runs("older", "1", on="n2"), node("n2", cpu="1"))
     await cluster.create(wants("new"))

@@ -3,11 +3,8 @@
 import random
 from typing import Any, ClassVar
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from konverge.errors import PluginFailed
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig, Registry
@@ -22,7 +19,6 @@ from konverge.scheduler.profile import Profile, compile_profile
 from konverge.scheduler.rowlog import RowLog
 from konverge.scheduler.snapshot import Snapshot
 from tests.unit.scheduler.clusters import node, plugin_handle, pod, registry_with, snapshot_of
-from tests.unit.scheduler.test_batches import nodes, pods
 
 
 def profile_with(*names: str, registry: Registry | None = None, percentage: int = 100, **args: Any) -> Profile:
@@ -46,65 +42,122 @@ def answer(cycle: Cycle, profile: Profile, info: PodInfo) -> Any:
     }
 
 
-class Histories(RuleBasedStateMachine):
+ZONE, HOSTNAME = "zone", "kubernetes.io/hostname"
+WEB = {"labelSelector": {"matchLabels": {"app": "web"}}}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def near(kind: str, key: str, **more: Any) -> dict[str, Any]:
+    return {"affinity": {kind: {REQUIRED: [{"topologyKey": key, **WEB, **more}]}}}
+
+
+def rather(kind: str, key: str) -> dict[str, Any]:
+    return {"affinity": {kind: {PREFERRED: [{"weight": 9, "podAffinityTerm": {"topologyKey": key, **WEB}}]}}}
+
+
+def even(key: str, when: str) -> dict[str, Any]:
+    return {"topologySpreadConstraints": [{"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": when, **WEB}]}
+
+
+NAMES = ["n0", "n1", "n2", "n3"]
+SPECS: list[dict[str, Any]] = [
+    {},
+    {"tolerations": [{"operator": "Exists"}]},
+    {"nodeSelector": {ZONE: "a"}},
+    {"containers": [{"name": "c", "image": "app", "ports": [{"hostPort": 80}]}]},
+    even(ZONE, "DoNotSchedule"),
+    even(HOSTNAME, "ScheduleAnyway"),
+    near("podAffinity", ZONE),
+    near("podAffinity", ZONE, namespaceSelector={"matchLabels": {"team": "a"}}),
+    near("podAntiAffinity", HOSTNAME),
+    rather("podAffinity", ZONE),
+    rather("podAntiAffinity", HOSTNAME),
+]
+
+
+class History:
     """Nodes, pods and namespaces come, change and go; the same pods are asked about all the time."""
 
-    profile = profile_with("NodeLabelPriority", NodeLabelPriority={"label": "disk"})
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.profile = profile_with("NodeLabelPriority", NodeLabelPriority={"label": "disk"})
         self.snapshot = Snapshot()
         self.cycle = Cycle(self.snapshot, random.Random(0))
         self.nodes: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, dict[str, Any]] = {}
         self.namespaces: dict[str, dict[str, Any]] = {}
-        self.asked: list[PodInfo] = []
+        for _ in range(6):
+            self.a_node_is_set()
+        self.asked = [PodInfo(self.some_pod()) for _ in range(4)]
 
-    uids = st.sampled_from([f"x{index}" for index in range(6)])
+    def some_pod(self) -> dict[str, Any]:
+        choice = self.chance.choice
+        raw = pod(choice(["p0", "p1", "p2", "p3"]), cpu=choice(["100m", "800m"]), memory="1Gi", spec=choice(SPECS))
+        raw["metadata"] |= {"namespace": choice(["default", "other"]), "labels": {"app": choice(["web", "web", "db"])}}
+        return raw
 
-    @rule(raws=nodes())
-    def nodes_are_set(self, raws: list[dict[str, Any]]) -> None:
-        for raw in raws:
-            # The snapshot takes an image's size from whoever had it first: say the same everywhere.
-            held = {name for image in raw["status"]["images"] for name in image["names"]}
-            raw["status"]["images"] = [{"names": [name], "sizeBytes": len(name) * 10**7} for name in sorted(held)]
-            self.nodes[raw["metadata"]["name"]] = raw
-            self.snapshot.set_node(raw)
+    def a_node_is_set(self) -> None:
+        choice = self.chance.choice
+        raw = node(
+            choice(NAMES),
+            cpu=choice(["1", "4"]),
+            labels={ZONE: choice("ab"), "disk": choice("12")},
+            taints=choice([[], [], [], ["k=v:PreferNoSchedule"], ["k=v:NoSchedule"]]),
+        )
+        raw["status"]["images"] = choice([[], [{"names": ["app:latest"], "sizeBytes": 10**9}]])
+        self.nodes[raw["metadata"]["name"]] = raw
+        self.snapshot.set_node(raw)
 
-    @rule(name=st.sampled_from(["n0", "n1", "n2"]))
-    def a_node_goes(self, name: str) -> None:
+    def a_node_goes(self) -> None:
+        name = self.chance.choice(NAMES)
         self.nodes.pop(name, None)
         self.snapshot.remove_node(name)
 
-    @rule(uid=uids, raw=pods("x", on="n0"), name=st.sampled_from(["n0", "n1", "n2"]), assumed=st.booleans())
-    def a_pod_is_put(self, uid: str, raw: dict[str, Any], name: str, assumed: bool) -> None:
-        raw["metadata"]["uid"] = uid
-        self.pods[uid] = {**raw, "spec": {**raw["spec"], "nodeName": name}}
-        if assumed:
+    def a_pod_is_put(self) -> None:
+        raw, name = self.some_pod(), self.chance.choice(NAMES)
+        placed = {**raw, "spec": {**raw["spec"], "nodeName": name}}
+        self.pods[raw["metadata"]["uid"]] = placed
+        if self.chance.random() < 0.5:
             self.snapshot.assume(PodInfo(raw), name)
         else:
-            self.snapshot.place(PodInfo(self.pods[uid]))
+            self.snapshot.place(PodInfo(placed))
 
-    @rule(uid=uids)
-    def a_pod_goes(self, uid: str) -> None:
+    def a_pod_goes(self) -> None:
+        uid = self.chance.choice(["p0", "p1", "p2", "p3"])
         self.pods.pop(uid, None)
         self.snapshot.forget(uid)
 
-    @rule(labels=st.sampled_from([{}, {"team": "a"}]), gone=st.booleans())
-    def a_namespace_changes(self, labels: dict[str, str], gone: bool) -> None:
-        if gone:
+    def a_namespace_changes(self) -> None:
+        team = self.chance.choice(["a", "b", ""])
+        if not team:
             self.namespaces.clear()
             self.snapshot.remove_namespace("other")
         else:
-            self.namespaces["other"] = {"metadata": {"name": "other", "labels": labels}}
+            self.namespaces["other"] = {"metadata": {"name": "other", "labels": {"team": team}}}
             self.snapshot.set_namespace(self.namespaces["other"])
 
-    @rule(raw=pods("p", on=""))
-    def a_pod_is_asked_about_from_now_on(self, raw: dict[str, Any]) -> None:
-        self.asked = [*self.asked[-2:], PodInfo(raw)]
+    def another_pod_is_asked_about(self) -> None:
+        self.asked = [*self.asked[1:], PodInfo(self.some_pod())]
 
-    @invariant()
-    def the_answers_are_those_of_a_scheduler_that_starts_now(self) -> None:
+    def go_on(self) -> str:
+        """One thing happens: its name."""
+        happens = self.chance.choices(
+            [
+                self.a_node_is_set,
+                self.a_node_goes,
+                self.a_pod_is_put,
+                self.a_pod_goes,
+                self.a_namespace_changes,
+                self.another_pod_is_asked_about,
+            ],
+            [4, 1, 4, 2, 1, 2],
+        )[0]
+        happens()
+        return happens.__name__
+
+    def compare(self, about: str) -> None:
+        """The answers are those of a scheduler that starts now."""
         fresh = Snapshot()
         for raw in self.namespaces.values():
             fresh.set_namespace(raw)
@@ -114,19 +167,20 @@ class Histories(RuleBasedStateMachine):
             fresh.place(PodInfo(raw))
         for info in self.asked:
             expected = answer(Cycle(fresh, random.Random(0)), self.profile, info)
-            assert answer(self.cycle, self.profile, info) == expected
+            assert answer(self.cycle, self.profile, info) == expected, about
             if isinstance(expected, dict):
-                self.the_choice_is_one_of_the_best(info, expected)
-
-    def the_choice_is_one_of_the_best(self, info: PodInfo, expected: dict[str, dict[str, int]]) -> None:
-        totals = {name: sum(scores.values()) for name, scores in expected.items()}
-        choice = self.cycle.schedule(self.profile, info)
-        assert isinstance(choice, Choice)
-        assert totals[choice.node_name] == max(totals.values())
+                totals = {name: sum(scores.values()) for name, scores in expected.items()}
+                choice = self.cycle.schedule(self.profile, info)
+                assert isinstance(choice, Choice)
+                assert totals[choice.node_name] == max(totals.values()), about
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_answers_are_those_of_a_scheduler_that_starts_now(seed: int) -> None:
+    history = History(seed)
+    for step in range(200):
+        happened = history.go_on()
+        history.compare(f"seed {seed}, step {step}: {happened}")
 
 
 @pytest.mark.parametrize("percentage", [100, 10])

@@ -1,6 +1,7 @@
 """From reserve to bind: pods that wait for leave, what is prepared before a bind, who is told after it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -61,6 +62,26 @@ class Gate(Permit, Reserve):
         return PermitResult()
 
 
+class Hasty(Permit):
+    """Makes up its mind right after `permit`, before anybody waits for it."""
+
+    name = "Hasty"
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._handle = handle
+
+    def permit(self, state: CycleState, pod: PodInfo, node_name: str, /) -> PermitResult:
+        asyncio.get_running_loop().call_soon(self._decide, pod)
+        return PermitResult(Verdict(Code.WAIT), timeout=60)
+
+    def _decide(self, pod: PodInfo) -> None:
+        if pod.name == "rejected":
+            self._handle.waiting.reject(pod.uid, self.name, "changed my mind")
+        else:
+            self._handle.waiting.allow(pod.uid, self.name)
+
+
 class Second(Permit):
     """Keeps waiting pods a little longer."""
 
@@ -80,6 +101,9 @@ class Prepares(PreBind):
         match pod.name.split("-")[0]:
             case "slow":
                 await asyncio.sleep(300)
+            case "stubborn":
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(300)
             case "rejected":
                 return unschedulable("no volume")
             case "raises":
@@ -139,6 +163,8 @@ async def test_a_pod_waits_with_its_node_until_every_plugin_that_holds_it_lets_i
     await sim.until(lambda: cluster.condition("other"))
     assert cluster.condition("other")["message"].startswith("0/1 nodes are available: 1 Too many pods.")
     Gate.handle.waiting.allow(uid(cluster, "waits"), "Second")
+    Gate.handle.waiting.allow("nobody", "Gate")
+    Gate.handle.waiting.reject("nobody", "Gate", "unknown")
     await asyncio.sleep(5)
     assert (cluster.at("waits"), waiting()) == ("", {"waits": {"Gate"}})
     Gate.handle.waiting.allow(uid(cluster, "waits"), "Gate")
@@ -156,6 +182,16 @@ async def test_pods_that_wait_take_no_bind_slots(sim: Sim) -> None:
     for held in Gate.handle.waiting.all():
         Gate.handle.waiting.allow(held.pod.uid, "Gate")
     await cluster.placed(*names)
+
+
+@simulate()
+async def test_a_decision_that_comes_before_anybody_waits_for_it_holds(sim: Sim) -> None:
+    cluster = await cluster_with(sim, Hasty)
+    await cluster.create(pod("rejected"), pod("allowed"))
+    assert await cluster.placed("allowed") == ["n1"]
+    await sim.until(lambda: cluster.condition("rejected"))
+    assert cluster.condition("rejected")["message"] == "0/1 nodes are available: 1 changed my mind."
+    assert [request.name for request in binds(cluster)] == ["allowed"]
 
 
 def _time_out(cluster: Running) -> str:
@@ -285,6 +321,17 @@ async def test_a_pod_deleted_while_it_is_prepared_is_let_go_at_once(sim: Sim) ->
     await asyncio.sleep(10)
     await cluster.api.client("author").delete(Pod, "slow", "default")
     await sim.until(lambda: cluster.at("next"), within=1.5)
+
+
+@simulate()
+async def test_a_prebind_plugin_that_cannot_be_cancelled_does_not_bind_a_pod_that_was_let_go(sim: Sim) -> None:
+    cluster = await cluster_with(sim, Prepares, pods=1)
+    await cluster.create(pod("stubborn"))
+    await asyncio.sleep(1)
+    await cluster.api.client("author").delete(Pod, "stubborn", "default")
+    await cluster.create(pod("next"))
+    assert await cluster.placed("next") == ["n1"]
+    assert [request.name for request in binds(cluster)] == ["next"]
 
 
 @simulate()

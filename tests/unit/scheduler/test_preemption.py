@@ -1,6 +1,7 @@
 """Preemption: who has to go for a pod, from which node, as kube-scheduler decides it."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,18 @@ from konverge.model.resource import Object, PodDisruptionBudget
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig
 from konverge.scheduler.cycle import Choice, Cycle
 from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.framework import SUCCESS, CycleState, Filter, Verdict
+from konverge.scheduler.framework import (
+    SKIP,
+    SUCCESS,
+    Code,
+    CycleState,
+    Filter,
+    PreFilter,
+    PreFilterResult,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.nominations import Nominations
 from konverge.scheduler.plugins.default_preemption import Args
@@ -42,11 +54,13 @@ def attempt(
     budgets: Sequence[Object] = (),
     nominated: Mapping[str, Sequence[Object]] | None = None,
     in_place: bool = False,
+    more: Sequence[type[Filter]] = (),
     seed: int = 0,
     **args: Any,
 ) -> Choice | Diagnosis:
     """Try a pod, with the default profile and DefaultPreemption; `nominated` are the pods by node."""
-    uses = (PluginUse("DefaultPreemption"), *((PluginUse("Elsewhere"),) if in_place else ()))
+    others: list[type[Filter]] = [*more, *([Elsewhere] if in_place else [])]
+    uses = (PluginUse("DefaultPreemption"), *(PluginUse(plugin.name) for plugin in others))
     profile = ProfileConfig(
         NAME, plugins={Point.MULTI_POINT: PluginSet(enabled=uses)}, args={"DefaultPreemption": args}
     )
@@ -56,7 +70,7 @@ def attempt(
     for name, pods in (nominated or {}).items():
         for raw in pods:
             nominations.put(PodInfo(raw), name)
-    compiled = compile_profile(profile, registry_with(Elsewhere), handle)
+    compiled = compile_profile(profile, registry_with(*others), handle)
     cycle = Cycle(snapshot, random.Random(seed), nominations=nominations)
     return cycle.schedule(compiled, PodInfo(preemptor))
 
@@ -438,6 +452,74 @@ def test_victims_must_make_room_for_the_nominated_pods_too() -> None:
     assert victims(snapshot, wants("1")) == ("n1", ["a"])
     nominee = pod("nominee", "1", priority=10)
     assert victims(snapshot, wants("1"), nominated={"n1": [nominee]}) == ("n1", ["b", "a"])
+
+
+# Plugins that misbehave
+
+
+class Moody(Filter):
+    """Rejects a node when asked first, and then does what its name for it says."""
+
+    name = "Moody"
+    asked: Counter[str] = Counter()  # noqa: RUF012 - emptied by each test
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
+        self.asked[node.name] += 1
+        if self.asked[node.name] == 1:
+            return unschedulable("not yet")
+        match node.name:
+            case "raises":
+                raise RuntimeError("boom")
+            case "waits":
+                return Verdict(Code.WAIT)
+            case "for-good":
+                return unresolvable("never")
+        return SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["n1"], "preemption: 0/1 nodes are available: 1 expected at least one victim pod on node 'n1'."),
+        (["for-good"], "preemption: 0/1 nodes are available: 1 never."),
+        (["raises"], "running 'Moody' filter plugin: RuntimeError: boom"),
+        (["waits"], "running 'Moody' filter plugin: ValueError: filter answered wait for node waits: no reason given"),
+        (["n1", "raises"], "running 'Moody' filter plugin: RuntimeError: boom"),
+    ],
+)
+def test_a_filter_that_changes_its_mind_or_fails_in_a_trial_is_told(names: list[str], said: str) -> None:
+    Moody.asked = Counter()
+    snapshot = snapshot_of(*map(node, names), pods=[runs(f"on-{name}", on=name) for name in names])
+    diagnosis = diagnosed(snapshot, wants("1"), more=[Moody])
+    assert diagnosis.message == f"0/{len(names)} nodes are available: {len(names)} not yet. {said}"
+    assert diagnosis.victims == ()
+
+
+def test_a_filter_that_fails_on_one_node_does_not_keep_the_pod_from_another() -> None:
+    Moody.asked = Counter({"n1": 1})
+    pods = [runs("a", on="raises"), runs("b", "2", on="n1")]
+    snapshot = snapshot_of(node("raises"), node("n1", cpu="2"), pods=pods)
+    assert victims(snapshot, wants("2"), more=[Moody]) == ("n1", ["b"])
+
+
+class Roomy(PreFilter, Filter):
+    """Counts the pods of the whole cluster before it looks at nodes, and wants no more than one."""
+
+    name = "Roomy"
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
+        self.count = sum(len(each.pods) for each in snapshot.nodes(snapshot.rows))
+        return PreFilterResult(SKIP if not self.count else SUCCESS)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
+        return SUCCESS if self.count <= 1 else unschedulable("crowded")
+
+
+def test_a_third_partys_filter_that_reads_the_whole_cluster_sees_it_as_it_would_be() -> None:
+    snapshot = snapshot_of(node("n1"), node("n2"), pods=[runs("a"), runs("b", priority=1), runs("c", on="n2")])
+    assert victims(snapshot, wants("1"), more=[Roomy]) == ("n1", ["b", "a"])
+    alone = snapshot_of(node("n1"), pods=[runs("a"), runs("b", priority=1)])
+    assert victims(alone, wants("1"), more=[Roomy]) == ("n1", ["a"])
 
 
 # For any cluster

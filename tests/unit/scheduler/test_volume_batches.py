@@ -10,7 +10,7 @@ from konverge.model.resource import Object
 from konverge.scheduler.framework import Plugin
 from konverge.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from konverge.scheduler.plugins.volume_binding import VolumeBinding
-from konverge.scheduler.plugins.volume_matching import matcher_of
+from konverge.scheduler.plugins.volume_candidates import matcher_of
 from konverge.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from konverge.scheduler.plugins.volume_zone import VolumeZone
 from konverge.scheduler.podinfo import PodInfo
@@ -158,3 +158,41 @@ def test_waiting_and_bound_claims_are_judged_alike_by_node_and_by_rows(
         plan = matcher.judge(snapshot.node(row))
         assert {reason for reason, mask in by_rows.items() if mask[index]} == set(plan.reasons)
         assert plan.reasons or len(plan.bindings) + len(plan.provisions) == count
+
+
+MANY = [f"c{index}" for index in range(6)]
+DRIVERS = ["csi.example.com", "other.example.com"]
+some = st.lists(st.sampled_from(MANY), max_size=3, unique=True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(NODES), some), max_size=4),
+    st.lists(st.sampled_from(MANY), min_size=1, max_size=3, unique=True),
+    st.lists(st.integers(1, 4), min_size=3, max_size=3),
+    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(MANY)), max_size=3, unique=True),
+)
+def test_limits_are_the_same_for_many_nodes_as_for_each(
+    there: list[tuple[str, list[str]]], wanted: list[str], limits: list[int], attached: list[tuple[str, str]]
+) -> None:
+    volumes = [
+        volume(f"v-{name}", csi={"driver": DRIVERS[index % 2], "volumeHandle": name}) for index, name in enumerate(MANY)
+    ]
+    parts = [claim(name, volume=f"v-{name}") for name in MANY]
+    limited = [csi_node(name, csi_example_com=limit) for name, limit in zip(NODES[:3], limits, strict=True)]
+    still = [attachment(f"{at}-{name}", at, f"v-{name}") for at, name in attached]
+    pods = [user(*claims, name=f"x{index}", on=at) for index, (at, claims) in enumerate(there)]
+    snapshot = snapshot_of(*map(node, NODES), pods=pods)
+    one = Storage(*volumes, *parts, *limited, *still).plugin(NodeVolumeLimits)
+    compare(one, PodInfo(user(*wanted)), snapshot, snapshot.rows)
+
+
+zones = st.dictionaries(st.sampled_from([ZONE, BETA]), st.sampled_from(["a", "b", "c"]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(zones, min_size=1, max_size=5), st.dictionaries(st.sampled_from([ZONE, BETA]), st.just("a__b")))
+def test_zones_are_the_same_for_many_nodes_as_for_each(labels: list[dict[str, str]], own: dict[str, str]) -> None:
+    snapshot = snapshot_of(*(node(f"n{index}", labels=each) for index, each in enumerate(labels)))
+    one = Storage(claim(volume="v"), volume("v", labels=own)).plugin(VolumeZone)
+    compare(one, PodInfo(user("data")), snapshot, snapshot.rows)

@@ -520,6 +520,20 @@ class Conformance:
         with pytest.raises(BadRequest):
             await api.create(Pod, binding("node-y", name="another"), namespace, name="p", subresource="binding")
 
+    async def test_an_eviction_deletes_the_pod(self, api: Api, namespace: str) -> None:
+        def eviction(name: str) -> Object:
+            return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+
+        await api.create(Pod, pod("p"), namespace)
+        await api.create(Pod, eviction("p"), namespace, name="p", subresource="eviction")
+
+        async def gone() -> bool:
+            return not await exists(api, Pod, "p", namespace)
+
+        await eventually(gone)
+        with pytest.raises(NotFound):
+            await api.create(Pod, eviction("absent"), namespace, name="absent", subresource="eviction")
+
 
 async def _apply(
     api: Api,

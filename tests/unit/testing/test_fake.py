@@ -292,7 +292,7 @@ async def test_requests_that_make_no_sense_are_bad(sim: Sim) -> None:
         await api.list(ConfigMap, Scope(field_selector="metadata.name"))
     await api.create(Pod, pod("p"), "default")
     with pytest.raises(NotFound):
-        await api.create(Pod, {}, "default", name="p", subresource="eviction")
+        await api.create(Pod, {}, "default", name="p", subresource="attach")
     with pytest.raises(Invalid, match="name of a Node"):
         await api.create(Pod, {"target": {"kind": "Pod", "name": "x"}}, "default", name="p", subresource="binding")
     with pytest.raises(BadRequest, match=r"\$ directives"):

@@ -151,20 +151,20 @@ class Coscheduling(PreEnqueue, PreFilter, PostFilter, Reserve, Permit):
             return PreFilterResult(
                 unresolvable(f"gang {gang} has {size} of at least {wanted} pods, {wanted - size} missing")
             )
-        if pod.uid in known.denied:
-            known.denied.discard(pod.uid)
-            if attempt.missing > 0:
-                return PreFilterResult(unresolvable(f"gang {gang} does not fit: another of its pods found no node"))
-        known.failed.discard(pod.uid)
+        if pod.uid in known.denied and attempt.missing > 0:
+            return PreFilterResult(unresolvable(f"gang {gang} does not fit: another of its pods found no node"))
         state.write(attempt)
         return PreFilterResult()
 
     def post_filter(self, state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis, /) -> PostFilterResult:
         """The pod found no node: when the rest of its gang is too few, let those that wait give theirs back."""
         gang = gang_of(pod)
-        if gang is None or self.name in diagnosis.plugins:
+        if gang is None:
             return PostFilterResult(unschedulable())
         known = self._rounds.get(gang)
+        known.denied.discard(pod.uid)
+        if self.name in diagnosis.plugins:
+            return PostFilterResult(unschedulable())
         attempt = state.read(_Attempt) or self._attempt(gang, known, pod, trials.snapshot)
         found = attempt.census
         known.failed = (known.failed & found.unbound) | {pod.uid}
@@ -196,6 +196,7 @@ class Coscheduling(PreEnqueue, PreFilter, PostFilter, Reserve, Permit):
         if attempt is None:
             return PermitResult()
         known = self._rounds.get(attempt.gang)
+        known.failed.discard(pod.uid)
         if attempt.missing > 0:
             if not attempt.holding & attempt.census.unbound:
                 known.denied.clear()

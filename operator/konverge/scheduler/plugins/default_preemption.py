@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from konverge.errors import PluginFailed
 from konverge.model.resource import PodDisruptionBudget
 from konverge.scheduler.columns import IntArray
 from konverge.scheduler.diagnosis import Diagnosis
@@ -79,10 +80,12 @@ class DefaultPreemption(PostFilter):
         return any(other.priority < pod.priority and terminating(other) for other in others)
 
     def _best(self, pod: PodInfo, trials: Trials, rows: IntArray, why: Diagnosis) -> Candidate | None:
+        """The node to preempt on, or why there is none. Raises: PluginFailed where a filter failed on the way to none."""
         if not len(rows):
             return None
         budgets = Budgets(self._lister.list(PodDisruptionBudget))
         promising = trials.snapshot.priorities.any_below(pod.priority, rows)
+        errors: list[PluginFailed] = []
         nodes: list[NodeInfo | None] = [None] * len(rows)
         for index in np.flatnonzero(promising).tolist():
             nodes[index] = trials.snapshot.node(int(rows[index]))
@@ -92,15 +95,23 @@ class DefaultPreemption(PostFilter):
             if node is None:
                 why.reasons[NO_VICTIMS] += 1
                 return None
-            with trials.on(node) as trial:
-                found = select_victims(trial, pod, budgets)
+            try:
+                with trials.on(node) as trial:
+                    found = select_victims(trial, pod, budgets)
+            except PluginFailed as error:
+                errors.append(error)
+                return None
             if isinstance(found, Candidate):
                 return found
             why.reasons.update(found.reasons)
             return None
 
         harmless, harmful = gather(len(rows), self._wanted(len(rows)), try_one, int(trials.random.random() * len(rows)))
-        return choose([*harmless, *harmful]) if harmless or harmful else None
+        if harmless or harmful:
+            return choose([*harmless, *harmful])
+        if errors:
+            raise errors[0]
+        return None
 
     def _wanted(self, nodes: int) -> int:
         share = nodes * self._args.min_candidate_nodes_percentage // 100

@@ -18,8 +18,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from pydantic import field_validator, model_validator
 
-from konverge.model.meta import annotations_of
-from konverge.model.quantity import to_milli
+from konverge.scheduler.bandwidth import bandwidth_asked, bandwidth_of, bandwidth_taken
 from konverge.scheduler.columns import BoolArray, IntArray
 from konverge.scheduler.devices import asks_gpu
 from konverge.scheduler.events import ClusterEvent
@@ -55,9 +54,6 @@ NVLINK_DOMAIN: Final = "topology.konverge.dev/nvlink-domain"
 
 GPU_CLIQUE: Final = "nvidia.com/gpu.clique"
 """The same, as NVIDIA's feature discovery sets it; read where a node has no label `NVLINK_DOMAIN`."""
-
-MEMORY_BANDWIDTH: Final = "topology.konverge.dev/memory-bandwidth"
-"""In GB/s: the label or annotation of a node that says what it has, the annotation of a pod that says what it takes."""
 
 NO_DOMAIN: Final = "node(s) didn't match the topology domain of the pod's group (missing required label)"
 OTHER_DOMAIN: Final = "node(s) didn't match the topology domain of the pod's group"
@@ -138,7 +134,7 @@ class NodeTopology(PreFilter, Filter, PreScore, Score, Reserve):
         try:
             plan = self._plan(pod, snapshot)
         except ValueError as error:
-            return PreFilterResult(unresolvable(f"annotation {MEMORY_BANDWIDTH}: {error}"))
+            return PreFilterResult(unresolvable(str(error)))
         state.write(plan)
         args = self._args
         required = (
@@ -245,10 +241,7 @@ class NodeTopology(PreFilter, Filter, PreScore, Score, Reserve):
             level = Gathering.of((args.level,), family, pod, snapshot, self._lister)
         if family is not None and args.nvlink != "None" and asks_gpu(pod):
             nvlink = Gathering.of((NVLINK_DOMAIN, GPU_CLIQUE), family, pod, snapshot, self._lister)
-        bandwidth = to_milli(annotations_of(pod.raw).get(MEMORY_BANDWIDTH, 0))
-        if bandwidth < 0:
-            raise ValueError("must not be negative")
-        return _Plan(snapshot, level, nvlink, bool(wanted(pod)), bandwidth)
+        return _Plan(snapshot, level, nvlink, bool(wanted(pod)), bandwidth_asked(pod))
 
     def _gatherings(self, plan: _Plan) -> list[Gathering]:
         return [gathering for gathering in (plan.level, plan.nvlink) if gathering is not None]
@@ -267,8 +260,8 @@ class NodeTopology(PreFilter, Filter, PreScore, Score, Reserve):
             if fitting(zones, wanted(pod)) is None:
                 return unschedulable(NO_ZONE_FITS)
         if plan.bandwidth > 0 and self._args.memory_bandwidth == "Required":
-            capacity = _bandwidth(node)
-            if plan.bandwidth > capacity - _declared(node):
+            capacity = bandwidth_of(node)
+            if plan.bandwidth > capacity - bandwidth_taken(node):
                 return unresolvable(NO_BANDWIDTH) if plan.bandwidth > capacity else unschedulable(NO_BANDWIDTH)
         return SUCCESS
 
@@ -285,7 +278,7 @@ class NodeTopology(PreFilter, Filter, PreScore, Score, Reserve):
             if aspect == "numa":
                 total += MAX_SCORE * (fitting(self._zones.free(node), wanted(pod)) is not None)
             else:
-                free = max(0, _bandwidth(node) - _declared(node))
+                free = max(0, bandwidth_of(node) - bandwidth_taken(node))
                 total += min(free, plan.bandwidth) * MAX_SCORE // plan.bandwidth
         return total
 
@@ -295,20 +288,3 @@ def _together(gathering: Gathering, node: NodeInfo, missing: str, other: str) ->
     if domain is None:
         return unresolvable(missing)
     return SUCCESS if gathering.allows(domain) else unresolvable(other)
-
-
-def _bandwidth(node: NodeInfo) -> int:
-    """What the node has, in thousandths of GB/s; nothing where it does not say so, or not clearly."""
-    return _milli(node.labels.get(MEMORY_BANDWIDTH, annotations_of(node.raw).get(MEMORY_BANDWIDTH)))
-
-
-def _declared(node: NodeInfo) -> int:
-    """What the pods on the node take."""
-    return sum(_milli(annotations_of(pod.raw).get(MEMORY_BANDWIDTH)) for pod in node.pods.values())
-
-
-def _milli(text: str | None) -> int:
-    try:
-        return max(0, to_milli(text)) if text is not None else 0
-    except ValueError:
-        return 0

@@ -6,7 +6,7 @@ writes that bind: a volume's claimRef, or the node for which a provisioner is to
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
@@ -14,12 +14,10 @@ from konverge.errors import SchedulingError
 from konverge.model import meta
 from konverge.model.resource import (
     CSIDriver,
-    CSINode,
     CSIStorageCapacity,
     Object,
     PersistentVolume,
     PersistentVolumeClaim,
-    ResourceType,
     StorageClass,
 )
 from konverge.scheduler.columns import IntArray
@@ -41,20 +39,17 @@ from konverge.scheduler.framework import (
 )
 from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
-from konverge.scheduler.plugins.volume_matching import Matcher, matcher_of
+from konverge.scheduler.plugins.volume_candidates import matcher_of
+from konverge.scheduler.plugins.volume_matching import Matcher
 from konverge.scheduler.plugins.volume_objects import (
-    BOUND_BY_CONTROLLER,
-    SELECTED_NODE,
     find_claim,
     foreign,
     fully_bound,
-    is_meant_for,
     not_found,
-    spec_of,
     volume_name,
     waits_for_consumer,
 )
-from konverge.scheduler.plugins.volume_places import is_in, place_of_volume
+from konverge.scheduler.plugins.volume_promises import Promise, is_kept, patch_of, promise_of
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
@@ -77,24 +72,13 @@ class _Claims:
     snapshot: Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class _Promised:
-    """What the pod's node needs written, as it will be: volumes for claims, and claims that are to get a new volume."""
-
-    bindings: tuple[tuple[Object, Object], ...]
-    provisions: tuple[Object, ...]
-    assumed: tuple[tuple[ResourceType, Object], ...]
-
-
 class VolumeBinding(PreFilter, Filter, Reserve, PreBind):
     """See the module."""
 
     name: ClassVar[str] = "VolumeBinding"
     node_only = True
     Args = VolumeBindingArgs
-    reads = frozenset(
-        {PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity},
-    )
+    reads = frozenset({PersistentVolumeClaim, PersistentVolume, StorageClass, CSIDriver, CSIStorageCapacity})
     events = frozenset(
         {
             ClusterEvent.STORAGE_CLASS_CHANGED,
@@ -111,8 +95,6 @@ class VolumeBinding(PreFilter, Filter, Reserve, PreBind):
         super().__init__(args, handle)
         self._handle, self._lister = handle, handle.lister
         self._timeout = args.bind_timeout_seconds
-
-    # The attempt
 
     def signature(self, state: CycleState, _pod: PodInfo, /) -> Hashable | None:
         """Where the pod's volumes are, once all are bound; before, other volumes decide as well."""
@@ -160,81 +142,34 @@ class VolumeBinding(PreFilter, Filter, Reserve, PreBind):
         claims = state.read(_Claims)
         if claims is None or claims.all_bound:
             return SUCCESS
-        plan = claims.matcher.judge(_node(claims.snapshot, node_name))
-        bindings = tuple((claim, _bound_to(volume, claim)) for claim, volume in plan.bindings)
-        provisions = tuple(_with_annotation(claim, SELECTED_NODE, node_name) for claim in plan.provisions)
-        assumed: list[tuple[ResourceType, Object]] = []
-        for (_, before), (_, after) in zip(plan.bindings, bindings, strict=True):
-            if after is not before:
-                assumed.append((PersistentVolume, after))
-        for before, after in zip(plan.provisions, provisions, strict=True):
-            if after is not before:
-                assumed.append((PersistentVolumeClaim, after))
-        for resource, obj in assumed:
+        promise = promise_of(claims.matcher.judge(_node(claims.snapshot, node_name)), node_name)
+        for resource, obj in promise.changed:
             self._lister.assume(resource, obj)
-        state.write(_Promised(bindings, provisions, tuple(assumed)))
+        state.write(promise)
         return SUCCESS
 
     def unreserve(self, state: CycleState, _pod: PodInfo, _node_name: str, /) -> None:
         """Give the volumes back that were not written yet."""
-        promised = state.read(_Promised)
-        for resource, obj in promised.assumed if promised else ():
+        promise = state.read(Promise)
+        for resource, obj in promise.changed if promise else ():
             self._lister.forget(resource, obj)
-
-    # On the way to the node
 
     async def pre_bind(self, state: CycleState, _pod: PodInfo, node_name: str, /) -> Verdict:
         """Write what was assumed, and wait until the volumes are bound. Raises: what the writes raise."""
-        claims, promised = state.read(_Claims), state.read(_Promised)
-        if claims is None or promised is None:
+        claims, promise = state.read(_Claims), state.read(Promise)
+        if claims is None or promise is None:
             return SKIP
-        for resource, obj in promised.assumed:
-            await self._write(resource, obj)
+        for resource, obj in promise.changed:
+            key = meta.key_of(obj)
+            written = await self._handle.writer.patch(resource, key.name, patch_of(obj), key.namespace or None)
+            self._lister.wrote(resource, written)
         try:
-            bound = await self._handle.until(lambda: self._are_bound(claims, promised, node_name), self._timeout)
+            bound = await self._handle.until(
+                lambda: is_kept(promise, _node(claims.snapshot, node_name), self._lister), self._timeout
+            )
         except SchedulingError as error:
             return Verdict(Code.ERROR, (f"binding volumes: {error}",))
         return SUCCESS if bound else Verdict(Code.ERROR, ("binding volumes: context deadline exceeded",))
-
-    async def _write(self, resource: ResourceType, obj: Object) -> None:
-        """Write a volume's claimRef, or a claim's node, if nobody wrote to it since it was read."""
-        key, annotations = meta.key_of(obj), meta.annotations_of(obj)
-        ours = {name: annotations[name] for name in (BOUND_BY_CONTROLLER, SELECTED_NODE) if name in annotations}
-        patch: dict[str, Any] = {"metadata": {"resourceVersion": meta.resource_version(obj), "annotations": ours}}
-        if resource is PersistentVolume:
-            patch["spec"] = {"claimRef": obj["spec"]["claimRef"]}
-        written = await self._handle.writer.patch(resource, key.name, patch, key.namespace or None)
-        self._lister.wrote(resource, written)
-
-    def _are_bound(self, claims: _Claims, promised: _Promised, node_name: str) -> bool:
-        """Whether all claims have their volumes. Raises: SchedulingError when that cannot come to be any more."""
-        node = _node(claims.snapshot, node_name)
-        bound = True
-        for claim, volume in promised.bindings:
-            now = self._lister.get(PersistentVolume, meta.key_of(volume).name)
-            if now is None:
-                missing = not_found("persistentvolume", meta.key_of(volume).name)
-                raise SchedulingError(f"failed to check binding: {missing}")
-            _check_place(now, node)
-            if not (spec_of(now).get("claimRef") or {}).get("uid"):
-                raise SchedulingError(f'ClaimRef got reset for pv "{meta.key_of(volume).name}"')
-            bound &= fully_bound(self._current(claim, "binding"))
-        for claim in promised.provisions:
-            current = self._current(claim, "provisioning pvc")
-            if meta.annotations_of(current).get(SELECTED_NODE) != node_name:
-                raise SchedulingError(f'provisioning failed for PVC "{meta.key_of(claim).name}"')
-            made = self._lister.get(PersistentVolume, volume_name(current))
-            if made is not None:
-                _check_place(made, node)
-            bound &= fully_bound(current) and made is not None
-        return bound
-
-    def _current(self, claim: Object, what: str) -> Object:
-        key = meta.key_of(claim)
-        current = self._lister.get(PersistentVolumeClaim, key.name, key.namespace)
-        if current is None:
-            raise SchedulingError(f"failed to check {what}: {not_found('persistentvolumeclaim', key.name)}")
-        return current
 
 
 def _unusable(claim: Object) -> str:
@@ -250,41 +185,3 @@ def _node(snapshot: Snapshot, name: str) -> NodeInfo:
     if row is None:
         raise SchedulingError(f'failed to get node "{name}": {not_found("node", name)}')
     return snapshot.node(row)
-
-
-def _check_place(volume: Object, node: NodeInfo) -> None:
-    if not is_in(place_of_volume(volume), node):
-        name = meta.key_of(volume).name
-        raise SchedulingError(
-            f'pv "{name}" node affinity doesn\'t match node "{node.name}": no matching NodeSelectorTerms'
-        )
-
-
-def _bound_to(volume: Object, claim: Object) -> Object:
-    """The volume with its promise to the claim; the volume itself where that stands already."""
-    if not is_meant_for(volume, claim):
-        return _with_annotation(_with_claim(volume, claim), BOUND_BY_CONTROLLER, "yes")
-    # A person promised it, perhaps not to this very claim but to any of its name.
-    named = volume["spec"]["claimRef"].get("uid") == meta.uid_of(claim)
-    return volume if named else _with_claim(volume, claim)
-
-
-def _with_claim(volume: Object, claim: Object) -> Object:
-    key = meta.key_of(claim)
-    ref = {
-        "apiVersion": PersistentVolumeClaim.api_version,
-        "kind": PersistentVolumeClaim.kind,
-        "namespace": key.namespace,
-        "name": key.name,
-        "uid": meta.uid_of(claim),
-        "resourceVersion": meta.resource_version(claim),
-    }
-    return {**volume, "spec": {**volume["spec"], "claimRef": ref}}
-
-
-def _with_annotation(obj: Object, name: str, value: str) -> Object:
-    """A copy with that annotation; the object itself where it has it."""
-    annotations = meta.annotations_of(obj)
-    if annotations.get(name) == value:
-        return obj
-    return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations, name: value}}}

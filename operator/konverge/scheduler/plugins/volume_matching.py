@@ -1,40 +1,25 @@
-"""Where a pod's claims can have their volumes: claims, volumes and classes flow in; for each node, reasons against it or a
-plan flow out.
+"""Where a pod's claims can have their volumes: what decides about the claims flows in; for each node, reasons against it or
+a plan flow out.
 
 A bound claim needs a node that reaches its volume. One that waits for its first pod takes the smallest free volume that
 the node reaches, or has one made, where its class can. The rules are those of kube-scheduler's volumeBinder and
 FindMatchingVolume. `Matcher.judge` is the rule for one node, `judge_rows` the same for many.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from konverge.model import meta
-from konverge.model.resource import CSIDriver, CSIStorageCapacity, Object, PersistentVolume, StorageClass
-from konverge.model.selectors import Selector
+from konverge.model.resource import Object
 from konverge.scheduler.columns import BoolArray, IntArray
-from konverge.scheduler.handle import Index, Lister
 from konverge.scheduler.nodeinfo import NodeInfo
-from konverge.scheduler.plugins.volume_capacity import Room, room_for
-from konverge.scheduler.plugins.volume_objects import (
-    NO_PROVISIONER,
-    SELECTED_NODE,
-    asked_of,
-    capacity_of,
-    class_of,
-    is_meant_for,
-    spec_of,
-    volume_name,
-)
+from konverge.scheduler.plugins.volume_capacity import Room
 from konverge.scheduler.plugins.volume_places import (
     Place,
     are_in_any,
     is_in,
-    place_of_class,
-    place_of_volume,
 )
 from konverge.scheduler.snapshot import Snapshot
 
@@ -56,25 +41,28 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
+    """A volume that a claim could take, and where it is."""
+
     volume: Object
     place: Place
 
     @property
     def name(self) -> str:
+        """`metadata.name`."""
         return str(self.volume["metadata"]["name"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class Waiting:
     """A claim that waits for its first pod."""
 
     claim: Object
     selected: str | None
     """The node for which its volume is being made already."""
-    meant: _Candidate | None = None
+    meant: Candidate | None = None
     """The volume that is promised to it: this or none."""
-    free: tuple[_Candidate, ...] = ()
+    free: tuple[Candidate, ...] = ()
     """Without that these, the smallest first."""
     can_provision: bool = False
     made_in: Place = None
@@ -93,7 +81,7 @@ class Matcher:
 
     bound: tuple[Place | str, ...]
     """Where the volumes of the bound claims are, in order; the name of one that is not there."""
-    waiting: tuple[_Waiting, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     """Those whose volumes are being made already, then the others by the size that they ask for."""
     _apart: bool = field(init=False)
     """Whether no two claims may take the same volume."""
@@ -172,103 +160,21 @@ _ORDER: Final = (NODE_CONFLICT, BIND_CONFLICT, NO_SPACE, NO_VOLUME)
 """In which several reasons of one node are told."""
 
 
-def matcher_of(bound: Iterable[Object], waiting: Sequence[Object], lister: Lister) -> Matcher:
-    """Read what decides about bound claims and about claims that wait for their first pod."""
-    places = tuple(_bound_place(claim, lister) for claim in bound)
-    if not waiting:
-        return Matcher(places)
-    chosen = [claim for claim in waiting if _selected(claim) is not None]
-    looking = sorted((claim for claim in waiting if _selected(claim) is None), key=asked_of)
-    return Matcher(places, tuple(_waiting(claim, lister) for claim in (*chosen, *looking)))
-
-
-def _selected(claim: Object) -> str | None:
-    return meta.annotations_of(claim).get(SELECTED_NODE)
-
-
-def _bound_place(claim: Object, lister: Lister) -> Place | str:
-    volume = lister.get(PersistentVolume, volume_name(claim))
-    return volume_name(claim) if volume is None else place_of_volume(volume)
-
-
-def _waiting(claim: Object, lister: Lister) -> _Waiting:
-    storage_class = lister.get(StorageClass, class_of(claim)) or {}
-    provisioner = str(storage_class.get("provisioner") or "")
-    selected = _selected(claim)
-    fitting = [] if selected is not None else _fitting(claim, lister)
-    meant = next((volume for volume in fitting if is_meant_for(volume, claim)), None)
-    free = sorted((volume for volume in fitting if _is_free(volume, claim)), key=capacity_of)
-    driver = lister.get(CSIDriver, provisioner) if provisioner else None
-    room = None
-    if driver is not None and spec_of(driver).get("storageCapacity"):
-        room = room_for(claim, lister.list(CSIStorageCapacity))
-    return _Waiting(
-        claim=claim,
-        selected=selected,
-        meant=_Candidate(meant, place_of_volume(meant)) if meant else None,
-        free=tuple(_Candidate(volume, place_of_volume(volume)) for volume in free),
-        can_provision=provisioner not in {"", NO_PROVISIONER},
-        made_in=place_of_class(storage_class),
-        room=room,
-    )
-
-
-def _fitting(claim: Object, lister: Lister) -> list[Object]:
-    """The volumes of the claim's class that could be its own, as far as nodes are not concerned."""
-    name, wanted, asked = class_of(claim), spec_of(claim), asked_of(claim)
-    promised = lister.by_index(PersistentVolume, _TO_BE_HAD, _promise(meta.key_of(claim)))
-    return [
-        volume
-        for volume in (*promised, *lister.by_index(PersistentVolume, _TO_BE_HAD, f"class {name}"))
-        if class_of(volume) == name
-        and (not (spec := spec_of(volume)).get("claimRef") or is_meant_for(volume, claim))
-        and not meta.is_deleting(volume)
-        and capacity_of(volume) >= asked
-        and (spec.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
-        and (spec.get("volumeAttributesClassName") or "") == (wanted.get("volumeAttributesClassName") or "")
-    ]
-
-
-def _promise(key: meta.Key) -> str:
-    return f"claim {key.namespace}/{key.name}"
-
-
-def _ways_to_have(volume: Object) -> tuple[str]:
-    """How a claim finds the volume: as promised to it, or by class."""
-    ref = spec_of(volume).get("claimRef")
-    if not ref:
-        return (f"class {class_of(volume)}",)
-    return (_promise(meta.Key(ref.get("namespace") or "", ref.get("name") or "")),)
-
-
-_TO_BE_HAD: Final = Index("to-be-had", _ways_to_have)
-
-
-def _is_free(volume: Object, claim: Object) -> bool:
-    wanted, spec = spec_of(claim), spec_of(volume)
-    return (
-        not is_meant_for(volume, claim)
-        and (volume.get("status") or {}).get("phase") == "Available"
-        and (not wanted.get("selector") or Selector.of(wanted["selector"]).matches(meta.labels_of(volume)))
-        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-    )
-
-
-def _found(waiting: _Waiting, node: NodeInfo, taken: Mapping[str, Object]) -> _Candidate | None:
+def _found(waiting: Waiting, node: NodeInfo, taken: Mapping[str, Object]) -> Candidate | None:
     """The volume that the claim takes on the node."""
     if waiting.meant is not None and waiting.meant.name not in taken:
         return waiting.meant if is_in(waiting.meant.place, node) else None
     return next((each for each in waiting.free if each.name not in taken and is_in(each.place, node)), None)
 
 
-def _match_rows(waiting: _Waiting, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+def _match_rows(waiting: Waiting, snapshot: Snapshot, rows: IntArray) -> BoolArray:
     """On which nodes the claim finds a volume."""
     if waiting.meant is not None:
         return are_in_any([waiting.meant.place], snapshot, rows)
     return are_in_any((each.place for each in waiting.free), snapshot, rows)
 
 
-def _provision_reason(waiting: _Waiting, node: NodeInfo) -> str:
+def _provision_reason(waiting: Waiting, node: NodeInfo) -> str:
     """Why the claim's volume cannot be made for the node; empty where it can."""
     if not waiting.can_provision or not is_in(waiting.made_in, node):
         return BIND_CONFLICT
