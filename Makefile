@@ -21,7 +21,7 @@ SCRIPTS := .ci/run .ci/base-images $(wildcard operator/konverge/controllers/data
 CORE := workqueue/queue.py cache/store.py election.py runtime/status.py scheduler/cycle.py scheduler/snapshot.py scheduler/queue.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds crds-check bench \
+.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds crds-check bench bench-schedule \
 	control-plane argocd gitops kind-e2e lint-delivery audit image image-check kind-deploy lock clean
 
 help: ## list what there is
@@ -64,6 +64,9 @@ test-e2e: $(INSTALLED) control-plane ## the operator on the local cluster, a con
 bench: $(INSTALLED) control-plane ## Konverge, controller-runtime and kopf side by side; BENCH='--count 500 --rounds 1'
 	$(BIN)/python bench/converge.py $(BENCH)
 	$(BIN)/python bench/inprocess.py
+
+bench-schedule: $(INSTALLED) control-plane ## the scheduler beside kube-scheduler; BENCH='--nodes' for what needs no cluster
+	$(BIN)/python bench/schedule.py $(BENCH)
 
 docs: $(INSTALLED) ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

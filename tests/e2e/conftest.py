@@ -39,11 +39,11 @@ def system(cluster: Cluster, crds: None) -> Iterator[Kubectl]:
     """kubectl in the shipped Namespace, in a cluster that knows the kinds of cert-manager and the Prometheus Operator."""
     kubectl = Kubectl(cluster, NAMESPACE)
     kubectl.apply(find(built(cluster, "default"), "Namespace", NAMESPACE), *stand_ins())
-    names = [f"crd/{each['metadata']['name']}" for each in stand_ins()]
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    names = [each["metadata"]["name"] for each in stand_ins()]
+    cluster.wait_for_crds(*names)
     until(lambda: kubectl.get("serviceaccount/default"), "ServiceAccounts in the namespace")
     yield kubectl
-    kubectl("delete", "--wait=false", *names, f"namespace/{NAMESPACE}")
+    kubectl("delete", "--wait=false", *(f"crd/{name}" for name in names), f"namespace/{NAMESPACE}")
 
 
 @pytest.fixture(scope="module")

@@ -69,5 +69,4 @@ def install(cluster: Cluster, *resources: type[CustomResource[Any, Any]]) -> Non
     """Install the CRDs of `resources`, and wait until they are served."""
     crds = [crd_of(resource) for resource in resources]
     cluster.kubectl("apply", "--server-side", "-f", "-", input="---\n".join(render(crd) for crd in crds))
-    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    cluster.wait_for_crds(*(crd["metadata"]["name"] for crd in crds))

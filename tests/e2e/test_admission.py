@@ -152,9 +152,7 @@ def served(cluster: Cluster, crds: None, here: str, tmp_path_factory: pytest.Tem
         (sys.executable, "-m", "konverge", "crds", str(module), "--dir", str(directory / "crds")), check=True
     )
     cluster.kubectl("apply", "--server-side", "-f", str(directory / "crds"))
-    cluster.kubectl(
-        "wait", "--for=condition=Established", "--timeout=60s", f"crd/filters.{GROUP}", f"crd/sieves.{GROUP}"
-    )
+    cluster.wait_for_crds(f"filters.{GROUP}", f"sieves.{GROUP}")
     serving = Served(cluster, directory, here, str(module), "konverge.controllers.database")
     serving.make("Filter", "legacy", pattern="(")  # from before there was a hook
     with serving.operator:

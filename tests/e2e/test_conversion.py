@@ -47,7 +47,7 @@ class Sites:
     def store(self, version: str) -> None:
         """Store new objects in `version`, once the server knows."""
         self.cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(self.crd(version)))
-        self.cluster.kubectl("wait", "--for=condition=Established", f"crd/{Site.resource.name}", "--timeout=30s")
+        self.cluster.wait_for_crds(Site.resource.name)
         until(lambda: version in self.stored, f"{version} is among the stored versions")
 
     @property

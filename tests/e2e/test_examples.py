@@ -1,19 +1,24 @@
-"""Every file in examples/ runs as it stands."""
+"""Every file in examples/ runs as it stands, and so does the example on the page about testing."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 from yaml import safe_load
 
 from konverge.testing import Cluster
 from tests.e2e.kubectl import Kubectl, until
-from tests.e2e.limited import allow, dismiss
+from tests.e2e.limited import allow, dismiss, generated
 from tests.e2e.operator_process import OperatorProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WEB, DEPENDENTS = EXAMPLES / "web.py", EXAMPLES / "dependents.py"
 TENANT, MANIFESTS = EXAMPLES / "tenant.py", EXAMPLES / "manifests" / "tenant"
+SECRET_COPY = EXAMPLES / "secret_copy.py"
+TESTING = Path(__file__).parents[2] / "docs" / "testing.md"
 TARGET, SITE = "webs.demo.dev/shop", "sites.demo.dev/home"
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
@@ -23,14 +28,16 @@ RESTRICTED = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 """What the Pod Security standard of that name wants of a container."""
+COLLECTION = 120.0
+"""Seconds: the garbage collector looks for new kinds every 30 s, and knows none of their objects before."""
 
 
 def install_crds(cluster: Cluster, example: Path, directory: Path, name: str) -> None:
-    """As the README says it."""
+    """As the README and docs/testing.md say it."""
     command = [sys.executable, "-m", "konverge", "crds", str(example), "--dir", str(directory / "crds")]
     subprocess.run(command, check=True)
     cluster.kubectl("apply", "--server-side", "-f", str(directory / "crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{name}")
+    cluster.wait_for_crds(name)
 
 
 def test_web_is_a_whole_operator_in_under_forty_lines(cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> None:
@@ -56,7 +63,7 @@ def test_web_is_a_whole_operator_in_under_forty_lines(cluster: Cluster, kubectl:
         kubectl("delete", "service/shop")
         until(lambda: kubectl.get("service/shop"), "the Service again")
         kubectl("delete", TARGET)
-        until(lambda: kubectl.get("deployment/shop") is None, "the Deployment's collection")
+        until(lambda: kubectl.get("deployment/shop") is None, "the Deployment's collection", within=COLLECTION)
         assert operator.alive
 
 
@@ -89,13 +96,13 @@ def test_dependents_are_declared_in_under_sixty_lines(cluster: Cluster, kubectl:
         kubectl("delete", "configmap/home")
         until(lambda: kubectl.get("configmap/home"), "the page again")
         kubectl("delete", SITE)
-        until(lambda: kubectl.get("deployment/home") is None, "the Deployment's collection")
+        until(lambda: kubectl.get("deployment/home") is None, "the Deployment's collection", within=COLLECTION)
         assert operator.alive
 
 
 def test_a_tenant_lives_on_the_rules_that_come_with_it(cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> None:
     cluster.kubectl("apply", "--server-side", "-f", str(MANIFESTS / "demo.dev_tenants.yaml"))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/tenants.demo.dev")
+    cluster.wait_for_crds("tenants.demo.dev")
     role = safe_load((MANIFESTS / "role.yaml").read_text())
     limited = allow(kubectl, "tenants", role["rules"], tmp_path / "kubeconfig")
     name = f"{kubectl.namespace}-tenant"
@@ -120,3 +127,53 @@ def test_a_tenant_lives_on_the_rules_that_come_with_it(cluster: Cluster, kubectl
     finally:
         dismiss(kubectl, "tenants")
         kubectl("delete", target, "--ignore-not-found", "--wait=false")
+
+
+def test_a_secret_copy_lives_on_the_rules_that_are_generated(
+    cluster: Cluster, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    install_crds(cluster, SECRET_COPY, tmp_path, "secretcopies.demo.dev")
+    [role] = generated(str(SECRET_COPY), "--name", "copies", "--no-leader-election")
+    limited = allow(kubectl, "copies", role["rules"], tmp_path / "kubeconfig")
+    name = f"{kubectl.namespace}-copy"
+    target, copied = f"secretcopies.demo.dev/{name}", f"secret/{name}"
+    kubectl("create", "namespace", name)
+    elsewhere = Kubectl(cluster, name)
+    source = {"namespace": kubectl.namespace, "name": name}
+    copy = {"apiVersion": "demo.dev/v1", "kind": "SecretCopy", "metadata": {"name": name}}
+    try:
+        with OperatorProcess(limited, tmp_path / "log", str(SECRET_COPY)) as operator:
+            itself = {**copy, "spec": {"source": source, "namespaces": [name, kubectl.namespace]}}
+            assert "a Secret is no copy of itself" in kubectl.refusal(lambda: kubectl.apply(itself))
+
+            kubectl.apply({**copy, "spec": {"source": source, "namespaces": [name]}})
+            until(lambda: kubectl.condition(target, "Ready").get("reason") == "NoSource", "what it waits for")
+            kubectl("create", "secret", "generic", name, "--from-literal=token=one")
+            kubectl.wait_ready(target)
+            assert elsewhere.get(copied)["data"] == kubectl.get(copied)["data"]
+
+            kubectl("patch", copied, "--patch", '{"stringData": {"token": "two"}}')
+            until(lambda: elsewhere.get(copied)["data"] == kubectl.get(copied)["data"], "the new token in the copy")
+            elsewhere("delete", copied)
+            until(lambda: elsewhere.get(copied), "the copy again")
+            kubectl("delete", target)
+            until(lambda: elsewhere.get(copied) is None, "the copy's collection", within=COLLECTION)
+            assert kubectl.get(copied)
+            assert "forbidden" not in operator.log.read_text().lower()
+    finally:
+        dismiss(kubectl, "copies")
+        kubectl("delete", target, "--ignore-not-found", "--wait=false")
+        kubectl("delete", f"namespace/{name}", "--wait=false")
+
+
+def test_the_page_about_testing_tests_on_a_real_control_plane(
+    cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", TESTING.read_text(), re.DOTALL)
+    (tmp_path / "note.py").write_text(blocks[0])
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, "-m", "konverge", "crds", "note.py"], check=True)
+    [shown] = [block for block in blocks if "OperatorProcess" in block]
+    page: dict[str, Any] = {"__name__": "docs.testing"}
+    exec(compile(shown, str(TESTING), "exec"), page)
+    page["test_with_the_operator"](cluster, namespace, tmp_path)

@@ -19,7 +19,7 @@ def crd(cluster: Cluster) -> Iterator[None]:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     name = WIDGET_CRD["metadata"]["name"]
     cluster.request("POST", path, WIDGET_CRD)
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+    cluster.wait_for_crds(name)
     yield
     cluster.request("DELETE", f"{path}/{name}")
 

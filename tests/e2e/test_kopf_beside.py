@@ -48,7 +48,7 @@ def modules(cluster: Cluster, tmp_path: Path) -> tuple[str, str]:
     crds = tmp_path / "crds"
     subprocess.run([sys.executable, "-m", "konverge", "crds", str(WEB), "--dir", str(crds)], check=True)
     cluster.kubectl("apply", "--server-side", "-f", str(crds))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/webs.demo.dev")
+    cluster.wait_for_crds("webs.demo.dev")
     handlers = tmp_path / "handlers.py"
     handlers.write_text(HANDLERS)
     return str(WEB), str(handlers)

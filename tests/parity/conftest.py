@@ -21,6 +21,6 @@ def install_crd(cluster: Cluster) -> InstallCrd:
             cluster.request("POST", CRDS, crd_of(cls))
         except AlreadyExists:
             return
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{cls.resource.name}", "--timeout=30s")
+        cluster.wait_for_crds(cls.resource.name)
 
     return install

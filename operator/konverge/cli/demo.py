@@ -88,10 +88,10 @@ def _cluster(kubeconfig: Path | None, name: str, nodes: int, console: Console) -
 
 def _install_crds(cluster: Cluster, console: Console) -> None:
     crds = [crd_of(resource) for resource in resource_classes(BUILT_IN)]
-    names = [f"crd/{crd['metadata']['name']}" for crd in crds]
+    names = [crd["metadata"]["name"] for crd in crds]
     cluster.kubectl("apply", "--server-side", "-f", "-", input="---\n".join(render(crd) for crd in crds))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
-    console.print(f"installed {', '.join(names)}")
+    cluster.wait_for_crds(*names)
+    console.print(f"installed {', '.join(f'crd/{name}' for name in names)}")
 
 
 @contextmanager

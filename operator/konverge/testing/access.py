@@ -60,6 +60,16 @@ class Cluster(ABC):
             raise ClusterError(message)
         return result.stdout
 
+    def wait_for_crds(self, *names: str, seconds: float = 60.0) -> None:
+        """Wait until these CRDs (such as `webs.demo.dev`) are served. Raises: ClusterError.
+
+        In two steps: kubectl fails instead of waiting for a condition where there are none yet at all, as on a CRD that
+        was just made. Once its names are accepted it has some.
+        """
+        crds = [f"crd/{name}" for name in names]
+        for condition in ("jsonpath={.status.acceptedNames.plural}", "condition=Established"):
+            self.kubectl("wait", f"--for={condition}", f"--timeout={seconds:.0f}s", *crds)
+
     def create_namespace(self, prefix: str = "test") -> str:
         """Make a namespace with a name of its own in which pods can be created, and return that name."""
         name = f"{prefix}-{secrets.token_hex(4)}"
