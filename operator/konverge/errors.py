@@ -28,7 +28,7 @@ KonvergeError
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 
 class KonvergeError(Exception):
@@ -206,6 +206,9 @@ class UndeclaredKind(ReconcileError):
 
 class NotController(ReconcileError):
     """The child exists and is another controller's, or nobody's; it is not taken over."""
+
+    reason: Final = "NotOurs"
+    """What the condition shows."""
 
 
 class SchedulingError(KonvergeError):

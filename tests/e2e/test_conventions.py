@@ -9,7 +9,7 @@ from konverge.controllers.scheduling_policy import SchedulingPolicy
 from konverge.testing import Cluster
 from tests.e2e.kubectl import Kubectl, until
 from tests.e2e.limited import Limited, generated
-from tests.e2e.operator_process import OperatorProcess
+from tests.e2e.operator_process import OperatorProcess, refusals
 from tests.e2e.shipped import NAMESPACE
 from tests.e2e.test_examples import install_crds
 
@@ -78,7 +78,7 @@ def test_roles_in_a_namespace_are_enough_for_an_operator_of_that_namespace(
     with OperatorProcess(limited, tmp_path / "log", str(WEB), *flags) as operator:
         kubectl.apply(web)
         kubectl.wait_ready("web/shop")
-        assert "forbidden" not in operator.log.read_text().lower()
+        assert refusals(operator) == []
 
 
 def test_our_kinds_have_a_category_of_their_own_and_are_not_among_all(kubectl: Kubectl, crds: None) -> None:

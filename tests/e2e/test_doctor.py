@@ -30,6 +30,8 @@ class GlassReconciler(kv.Reconciler[Glass], owns=[kv.ConfigMap]):
     async def reconcile(self, glass: Glass, ctx: kv.Context, /) -> kv.Result:
         if glass.spec.size > 9:
             raise kv.Terminal("TooBig", "no glass is so big")
+        if glass.spec.size == 9:
+            raise kv.RetryAfter(600, "NoWater", "the well is dry")
         await ctx.apply(kv.ConfigMap, glass.name, {"data": {"size": str(glass.spec.size)}})
         return kv.Result.done()
 '''
@@ -67,27 +69,32 @@ def glass(size: int) -> dict[str, Any]:
 def test_it_says_what_to_do_and_is_content_once_it_was_done(
     cluster: Cluster, kubectl: Kubectl, module: Path, tmp_path: Path
 ) -> None:
-    code, said = examined(cluster, kubectl, module)
+    code, said = examined(cluster, kubectl, module, "--leader-elect")
     assert code == 1
     assert "PROBLEM  CRD          glasses.doctor.example.dev is not installed" in said
     assert "kubectl apply --server-side -f crds/" in said
-    assert f"nobody has taken {kubectl.namespace}/konverge-leader" in said
+    assert f"warning  lease        nobody has taken {kubectl.namespace}/konverge-leader" in said
+    _, said = examined(cluster, kubectl, module)
+    assert f"ok       lease        no lease {kubectl.namespace}/konverge-leader: fine for one replica" in said
 
     crds = tmp_path / "crds"
     assert run(cluster, "crds", str(module), "--dir", str(crds)).returncode == 0
     kubectl("apply", "--server-side", "-f", str(crds))
-    kubectl("wait", "--for=condition=Established", "crd/glasses.doctor.example.dev")
+    cluster.wait_for_crds("glasses.doctor.example.dev")
     arguments = ("--leader-elect", "--lease-namespace", kubectl.namespace, str(module))
     with OperatorProcess(cluster, tmp_path / "log", *arguments):
-        kubectl.apply(glass(1), glass(10))
+        kubectl.apply(glass(1), glass(9), glass(10))
         kubectl.wait_ready("glass/of-1")
         assert wait_for(lambda: kubectl.condition("glass/of-10", "Stalled").get("status") == "True", 30)
+        assert wait_for(lambda: kubectl.condition("glass/of-9", "Ready").get("reason") == "NoWater", 30)
         code, said = examined(cluster, kubectl, module)
     assert code == 0, said
     assert "ok       CRD          glasses.doctor.example.dev is installed, and as the models say" in said
     assert "ok       permissions  whoever asks here has all" in said
     assert f"leads, by {kubectl.namespace}/konverge-leader" in said
-    assert f"glasses.doctor.example.dev: {kubectl.namespace}/of-10 is stalled: no glass is so big" in said
+    stalled = f"{kubectl.namespace}/of-10 is stalled: no glass is so big"
+    failing = f"1 not Ready: glass/{kubectl.namespace}/of-9 (NoWater)"
+    assert f"warning  objects      glasses.doctor.example.dev: {stalled}; {failing}" in said
     code, said = examined(cluster, kubectl, module)
     assert f"{kubectl.namespace}/konverge-leader is free: its last leader has stopped" in said
 
@@ -121,7 +128,8 @@ def test_the_permissions_are_those_of_the_service_account(cluster: Cluster, kube
             f"--clusterrole={name}",
             f"--serviceaccount={account.replace('/', ':')}",
         )
-        assert wait_for(lambda: "has all" in examined(cluster, kubectl, module, "--service-account", account)[1], 30)
+        named = account.replace("/", ":")
+        assert wait_for(lambda: "has all" in examined(cluster, kubectl, module, "--service-account", named)[1], 30)
     finally:
         kubectl("delete", "clusterrole,clusterrolebinding", name, "--ignore-not-found")
 
@@ -194,4 +202,7 @@ def test_a_leader_that_no_longer_renews_is_a_problem(cluster: Cluster, kubectl: 
 
 def test_an_account_without_a_namespace_is_refused(cluster: Cluster, module: Path) -> None:
     done = run(cluster, "doctor", str(module), "--service-account", "patient")
-    assert (done.returncode, done.stderr) == (1, "konverge: --service-account 'patient': write NAMESPACE/NAME\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "konverge: --service-account 'patient': write NAMESPACE:NAME, or NAMESPACE/NAME\n",
+    )

@@ -24,8 +24,8 @@ from konverge.runtime.reconciler import Reconciler
 from konverge.runtime.result import Result
 from konverge.scheduler.registry import Registry
 from konverge.testing.fake import FakeApi
+from tests.certificates import pair, write
 from tests.gadgets import GadgetReconciler
-from tests.unit.host.test_certificates import pair, write
 from tests.unit.model.versions import Site
 
 

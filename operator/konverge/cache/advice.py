@@ -4,6 +4,7 @@
 """
 
 import re
+from pathlib import Path
 from typing import Final
 
 from konverge.errors import Forbidden, NotFound, Unauthorized
@@ -28,11 +29,12 @@ def explain(error: BaseException | None, resource: ResourceType, scope: Scope) -
             return f"{where}: list and watch are forbidden ({error.message}). {_rule(resource, scope)}"
         case Unauthorized():
             return f"{where}: the API server does not accept the credentials ({error.message}). Renew them"
-        case NotFound() if _is_custom(resource):
-            manifest = f"crds/{resource.group}_{resource.plural}.yaml"
+        case NotFound() if is_custom(resource):
+            manifest = Path("crds", f"{resource.group}_{resource.plural}.yaml")
+            write = "" if manifest.exists() else "konverge crds MODULE, then "
             return (
                 f"{where}: the API server has no {resource.kind} of {resource.api_version}. "
-                f"Install its CustomResourceDefinition: kubectl apply -f {manifest}"
+                f"Install its CustomResourceDefinition: {write}kubectl apply --server-side -f {manifest}"
             )
         case NotFound():
             return f"{where}: the API server does not serve {resource.api_version} {resource.kind}. Check its version"
@@ -62,7 +64,7 @@ def missing_rule(error: BaseException, owner: ResourceType) -> str:
     return _add(where or "the ClusterRole", refusal["group"], refusal["resource"], refusal["verb"])
 
 
-def _is_custom(resource: ResourceType) -> bool:
+def is_custom(resource: ResourceType) -> bool:
     """Groups of Kubernetes itself have no dot (`apps`) or end in `.k8s.io`; but for a CRD every group needs a dot."""
     return "." in resource.group and not resource.group.endswith(".k8s.io")
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from konverge.errors import ApiError, Forbidden, NotFound
 from konverge.kube.client import Client
 from konverge.model import meta
-from konverge.model.conditions import STALLED, find, is_true
+from konverge.model.conditions import READY, STALLED, find, is_true
 from konverge.model.crd import crd_of
 from konverge.model.definition import ResourceClass, storage_class
 from konverge.model.rbac import Access, Declaration, rule_text
@@ -56,6 +56,8 @@ class Patient:
     lease: meta.Key
     account: str = ""
     """`namespace/name` of its ServiceAccount; empty: whoever asks."""
+    elects: bool | None = None
+    """Whether it runs with --leader-elect; None where that is not known."""
 
 
 async def examine(client: Client, patient: Patient) -> AsyncIterator[Finding]:
@@ -213,9 +215,14 @@ def _ready(endpoint: Mapping[str, Any]) -> bool:
 
 
 async def _lease(client: Client, patient: Patient) -> list[Finding]:
+    if patient.elects is False:
+        return [Finding("ok", "lease", "not looked for: the operator runs without --leader-elect")]
     try:
         lease = await client.get(Lease, patient.lease.name, patient.lease.namespace)
     except NotFound:
+        if patient.elects is None:
+            text = f"no lease {patient.lease}: fine for one replica without --leader-elect"
+            return [Finding("ok", "lease", text)]
         text = f"nobody has taken {patient.lease}: no operator runs with --leader-elect, or elsewhere"
         return [Finding("warning", "lease", text, "say where with --lease-namespace, --lease-name")]
     spec: Mapping[str, Any] = lease.get("spec") or {}
@@ -239,20 +246,29 @@ async def _objects(client: Client, patient: Patient) -> list[Finding]:
         except NotFound:
             continue  # its CRD is missing: said before
         wrong = [text for obj in page.items if (text := _trouble(obj))]
+        failing = [text for obj in page.items if not _trouble(obj) and (text := _failing(kind, obj))]
         name = kind.resource.name
-        if not wrong:
-            findings.append(
-                Finding(
-                    "ok",
-                    "objects",
-                    f"{'the first ' if page.continue_token else ''}{len(page.items)} {name}, none of them stuck",
-                )
-            )
+        if not wrong and not failing:
+            first = "the first " if page.continue_token else ""
+            findings.append(Finding("ok", "objects", f"{first}{len(page.items)} {name}, none of them stuck"))
             continue
-        shown = [*wrong[:SHOWN], *([f"and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else [])]
+        told = _some(wrong) + ([f"{len(failing)} not Ready: {', '.join(_some(failing))}"] if failing else [])
         advice = f"konverge explain {kind.resource.kind.lower()}/NAME"
-        findings.append(Finding("warning", "objects", f"{name}: " + "; ".join(shown), advice))
+        findings.append(Finding("warning", "objects", f"{name}: {'; '.join(told)}", advice))
     return findings
+
+
+def _some(texts: Sequence[str]) -> list[str]:
+    """The first few, and how many there are besides."""
+    return [*texts[:SHOWN], *([f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else [])]
+
+
+def _failing(kind: ResourceClass, obj: Object) -> str:
+    """Which object it is, and its reason, where it is not Ready and being tried again; empty where it is not so."""
+    ready = find((obj.get("status") or {}).get("conditions") or (), READY)
+    if ready is None or ready.get("status") != "False":
+        return ""
+    return f"{kind.resource.kind.lower()}/{meta.key_of(obj)} ({ready.get('reason', 'no reason given')})"
 
 
 def _trouble(obj: Object) -> str:

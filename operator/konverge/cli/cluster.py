@@ -34,7 +34,17 @@ def _errors_as_text(command: Callable[_P, _T]) -> Callable[_P, _T]:
     return wrapped
 
 
-_name = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster; several run side by side.")
+def _existing(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in cluster_names() if name.startswith(incomplete)]
+
+
+_name = click.option(
+    "--name",
+    default=DEFAULT_NAME,
+    show_default=True,
+    shell_complete=_existing,
+    help="Which cluster; several run side by side.",
+)
 
 
 @click.group()
@@ -79,7 +89,7 @@ def down(name: str) -> None:
 
 
 @cluster.command()
-@click.option("--name", help="Only this cluster.  [default: all]")
+@click.option("--name", shell_complete=_existing, help="Only this cluster.  [default: all]")
 @_errors_as_text
 def status(name: str | None) -> None:
     """Show clusters and their components; exits with 1 where one is not whole."""

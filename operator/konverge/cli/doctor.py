@@ -1,6 +1,7 @@
 """`konverge doctor`: modules and a cluster flow in, what is well and what is not flows out, with what to do about it."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from random import Random
@@ -31,8 +32,14 @@ MARKS: Final = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "p
 @click.option(
     "--service-account",
     default="",
-    metavar="NAMESPACE/NAME",
-    help="Whose permissions to check; default: your own. Asking for another's needs `create subjectaccessreviews`.",
+    metavar="NAMESPACE:NAME",
+    help="Whose permissions to check, also as NAMESPACE/NAME; default: your own. Asking for another's needs"
+    " `create subjectaccessreviews`.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Whether the operator runs with --leader-elect, so that there must be a lease; default: there may be one.",
 )
 @click.option("--lease-name", default=DEFAULT_LEASE, show_default=True, help="The name of the operator's lease.")
 @click.option("--lease-namespace", default="konverge-system", show_default=True, help="The namespace of the lease.")
@@ -41,6 +48,7 @@ def doctor(
     kubeconfig: str | None,
     context: str | None,
     service_account: str,
+    leader_elect: bool | None,
     lease_name: str,
     lease_namespace: str,
 ) -> None:
@@ -48,14 +56,16 @@ def doctor(
 
     MODULEs are those of `konverge run`. Nothing is changed. Exits with 1 when there is a problem.
     """
-    if service_account and not all(service_account.partition("/")):
-        raise ConfigError(f"--service-account {service_account!r}: write NAMESPACE/NAME")
+    account = re.fullmatch(r"([^/:]+)[/:]([^/:]+)", service_account)
+    if service_account and account is None:
+        raise ConfigError(f"--service-account {service_account!r}: write NAMESPACE:NAME, or NAMESPACE/NAME")
     reconcilers = reconciler_classes(modules or BUILT_IN)
     patient = Patient(
         kinds=[reconciler.resource() for reconciler in reconcilers],
         declarations=[declaration_of(reconciler) for reconciler in reconcilers],
         lease=Key(lease_namespace, lease_name),
-        account=service_account,
+        account="/".join(account.groups()) if account else "",
+        elects=leader_elect,
     )
     findings = asyncio.run(_visit(patient, kubeconfig, context))
     problems = sum(finding.level == "problem" for finding in findings)

@@ -14,17 +14,18 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from konverge.cli.candidates import targets
 from konverge.cli.endpoint import DEFAULT_ADDRESS, DebugEndpoint, EndpointUnreachable, NotThere, endpoint_options
 from konverge.cli.scheduling import told_of_scheduling
 from konverge.cli.story import Told, tell
-from konverge.cli.text import console, duration, table
+from konverge.cli.text import Once, console, duration, field, table
 from konverge.errors import ConfigError, ConnectionFailed, CredentialsError
 
 STYLES = {"Current": "green", "InProgress": "yellow", "Failed": "red", "Terminating": "magenta"}
 
 
 @click.command()
-@click.argument("target", metavar="KIND/NAME")
+@click.argument("target", metavar="KIND/NAME", shell_complete=targets)
 @click.option("--namespace", "-n", default="", help="The object's namespace; default: the context's.")
 @click.option("--kubeconfig", type=click.Path(), help="As for `konverge run`.")
 @click.option("--context", help="The context of the kubeconfig.")
@@ -82,49 +83,51 @@ def _path(told: Told | None, kind: str, namespace: str, name: str) -> tuple[str,
 
 def rendered(told: Told | None, known: Mapping[str, Any] | None, name: str) -> Iterator[RenderableType]:
     """The sections. What the server says of the object goes before what the operator has cached."""
+    once = Once()
     resource = told.resource.name if told else known["resource"] if known else ""
     kind = told.resource.kind if told else known["kind"] if known else ""
     namespace = told.namespace if told else known["namespace"] if known else ""
     obj = told.object if told else known["object"] if known else None
     yield Text(f"{kind} {f'{namespace}/{name}' if namespace else name} ({resource})", style="bold")
     if obj is not None:
-        yield from _object(obj)
+        yield from _object(obj, once)
     children = told.children if told else known["children"] if known else []
     if children:
-        yield from _section("Children", ("KIND", "NAME", "HEALTH", "WHY"), [_child(child) for child in children])
+        rows = [_child(child, namespace, once) for child in children]
+        yield from _section("Children", ("KIND", "NAME", "HEALTH", "WHY"), rows)
     if told and told.hidden:
         yield Text(f"  not allowed to list: {', '.join(told.hidden)}")
     events = told.events if told else known["events"][::-1] if known else []
     if events:
-        rows = [(_ago(e["ago"]), e["type"], e["reason"], e["times"], e["message"]) for e in events]
-        yield from _section("Events", ("LAST", "TYPE", "REASON", "TIMES", "MESSAGE"), rows)
+        lines = [(_ago(e["ago"]), e["type"], e["reason"], e["times"], once(e["message"])) for e in events]
+        yield from _section("Events", ("LAST", "TYPE", "REASON", "TIMES", "MESSAGE"), lines)
     if known is None:
         return
     if known["queue"] is not None:
         yield Text("\nOperator", style="bold")
-        yield from (Text(f"  {line}") for line in _operator(known, obj))
+        yield from (field(*line) for line in _operator(known, obj, once))
     if known.get("scheduling") is not None:
         yield from told_of_scheduling(known["scheduling"])
 
 
-def _object(obj: Mapping[str, Any]) -> Iterator[RenderableType]:
-    health = f"{obj['health']}: {obj['why']}" if obj["why"] else obj["health"]
-    yield Text("  Health:      ").append(health, style=STYLES.get(obj["health"], ""))
+def _object(obj: Mapping[str, Any], once: Once) -> Iterator[RenderableType]:
+    health = once(f"{obj['health']}: {obj['why']}" if obj["why"] else obj["health"])
+    yield field("Health", health, STYLES.get(obj["health"], ""))
     if obj["phase"]:
         since = f", since {_ago(_age(obj['phaseSince']))}" if obj["phaseSince"] else ""
-        yield Text(f"  Phase:       {obj['phase']}{since}")
+        yield field("Phase", f"{obj['phase']}{since}")
     observed = obj["observedGeneration"]
     seen = "" if observed is None else f" (observed: {observed})"
-    yield Text(f"  Generation:  {obj['generation']}{seen}")
-    yield Text(f"  Created:     {_ago(_age(obj['created']))}")
+    yield field("Generation", f"{obj['generation']}{seen}")
+    yield field("Created", _ago(_age(obj["created"])))
     if obj["deleting"]:
-        yield Text(f"  Deleting:    asked for {_ago(_age(obj['deleting']))}")
+        yield field("Deleting", f"asked for {_ago(_age(obj['deleting']))}")
     for label, value in (("Finalizers", ", ".join(obj["finalizers"])), ("Owner", obj["owner"])):
         if value:
-            yield Text(f"  {label + ':':<12} {value}")
+            yield field(label, value)
     if obj["conditions"]:
         rows = [
-            (c.get("type"), c.get("status"), c.get("reason", ""), _since(c), c.get("message", ""))
+            (c.get("type"), c.get("status"), c.get("reason", ""), _since(c), once(c.get("message", "")))
             for c in obj["conditions"]
         ]
         yield from _section("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
@@ -135,11 +138,15 @@ def _section(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
     yield Padding(table(columns, rows), (0, 0, 0, 2), expand=False)
 
 
-def _child(child: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    return "  " * child.get("depth", 0) + child["kind"], child["name"], child["health"], child["why"]
+def _child(child: Mapping[str, Any], home: str, once: Once) -> tuple[str, str, str, str]:
+    """A row. The namespace is said where it is not `home`, that of the owner."""
+    namespace = child.get("namespace", "")
+    name = child["name"] if namespace in {"", home} else f"{namespace}/{child['name']}"
+    return "  " * child.get("depth", 0) + child["kind"], name, child["health"], once(child["why"])
 
 
-def _operator(known: Mapping[str, Any], obj: Mapping[str, Any] | None) -> Iterator[str]:
+def _operator(known: Mapping[str, Any], obj: Mapping[str, Any] | None, once: Once) -> Iterator[tuple[str, str]]:
+    """Labels and values."""
     queue, last, cached = known["queue"], known["last"], known["object"]
     state = {
         "idle": "not queued: nothing to do until something changes",
@@ -148,21 +155,19 @@ def _operator(known: Mapping[str, Any], obj: Mapping[str, Any] | None) -> Iterat
         "delayed": f"will be reconciled in {duration(queue.get('dueIn'))}",
     }[queue["state"]]
     failures = f", after {queue['failures']} failures in a row" if queue["failures"] else ""
-    yield f"Queue:       {state}{failures} (controller {queue['controller']})"
+    yield "Queue", f"{state}{failures} (controller {queue['controller']})"
     if last is None:
-        yield "Last:        no reconcile that it remembers"
+        yield "Last", "no reconcile that it remembers"
     else:
-        verdict = ": ".join(filter(None, (last["reason"], last["message"])))
-        yield (
-            f"Last:        {last['result']} {_ago(_age(last['at']))} after {duration(last['seconds'])}"
-            f"{f'; {verdict}' if verdict else ''} (reconcileID {last['reconcileID']})"
-        )
+        verdict = once(": ".join(filter(None, (last["reason"], last["message"]))))
+        took = f"{last['result']} {_ago(_age(last['at']))} after {duration(last['seconds'])}"
+        yield "Last", f"{took}{f'; {verdict}' if verdict else ''} (reconcileID {last['reconcileID']})"
     if cached is None:
-        yield "Cache:       the object is not in it"
+        yield "Cache", "the object is not in it"
     elif obj is not None and obj["resourceVersion"] != cached["resourceVersion"]:
-        yield f"Cache:       has version {cached['resourceVersion']}, the server had {obj['resourceVersion']}"
+        yield "Cache", f"has version {cached['resourceVersion']}, the server had {obj['resourceVersion']}"
     else:
-        yield f"Cache:       up to date (version {cached['resourceVersion']})"
+        yield "Cache", f"up to date (version {cached['resourceVersion']})"
 
 
 def _since(condition: Mapping[str, Any]) -> str:

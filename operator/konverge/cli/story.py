@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
+from konverge.cache.advice import is_custom
 from konverge.errors import ApiError, Forbidden
 from konverge.kube.connect import connect
 from konverge.kube.discovery import Served, discover, find
@@ -100,9 +101,8 @@ def _tree(by_owner: dict[str, list[Object]], uid: str, depth: int) -> Iterator[d
 
 def _may_be_child(each: Served) -> bool:
     """The usual kinds, and every custom one."""
-    group = each.resource.group
-    custom = "." in group and not group.endswith(".k8s.io")
-    return each.resource.namespaced and "list" in each.verbs and (custom or each.resource in USUAL)
+    wanted = is_custom(each.resource) or each.resource in USUAL
+    return each.resource.namespaced and "list" in each.verbs and wanted
 
 
 async def _events(reader: Reader, obj: Object, namespace: str) -> list[dict[str, Any]]:

@@ -1,7 +1,9 @@
 """How the commands that look into an operator write: plain aligned tables, durations and sizes for people."""
 
+import re
+import sys
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import IO, Final, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -11,10 +13,20 @@ WIDE: Final = 240
 """Columns where nobody's terminal limits them: piped output must not be cut at 80."""
 
 
+class _Trimmed:
+    """Standard output without the blanks with which a table fills its lines up. Whole lines are written at once."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(re.sub(r" +$", "", text, flags=re.MULTILINE))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
 def console() -> Console:
-    """Standard output."""
+    """Standard output; in a pipe wide, and without blanks at the ends of lines."""
     out = Console(highlight=False)
-    return out if out.is_terminal else Console(width=WIDE, highlight=False)
+    return out if out.is_terminal else Console(file=cast(IO[str], _Trimmed()), width=WIDE, highlight=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -23,6 +35,28 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for row in rows:
         result.add_row(*(Text(str(cell)) for cell in row))
     return result
+
+
+def field(label: str, value: str, style: str = "") -> Table:
+    """A value behind its label; further lines of it, and what does not fit on one, stand below its beginning."""
+    result = Table.grid()
+    result.add_column(width=15, no_wrap=True)
+    result.add_row(Text(f"  {label}:"), Text(value, style=style))
+    return result
+
+
+class Once:
+    """Texts of several lines, each told in full the first time only: then its first line stands for it."""
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+
+    def __call__(self, text: str) -> str:
+        """`text`, cut to its first line where all of it was told before."""
+        if any(text in told for told in self._told):
+            return text.partition("\n")[0]
+        self._told.append(text)
+        return text
 
 
 def duration(seconds: float | None) -> str:

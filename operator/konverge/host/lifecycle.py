@@ -40,6 +40,11 @@ class Lifecycle:
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def started(self) -> bool:
+        """Whether the manager's task was created."""
+        return self._task is not None
+
     def start(self) -> None:
         """Create the manager's task, unless a stop was requested already."""
         if self.stopping.is_set():

@@ -43,6 +43,16 @@ class ConnectionSettings:
 Login = Callable[[], Awaitable[ConnectionSettings]]
 
 
+def first_given(connection: ConnectionSettings, login: Login) -> Login:
+    """A login that gives `connection` the first time, and asks `login` from then on."""
+    given = iter((connection,))
+
+    async def give() -> ConnectionSettings:
+        return next(given, None) or await login()
+
+    return give
+
+
 def add_login(registry: kopf.OperatorRegistry, login: Login) -> None:
     """Make `login` the way in which the handlers of `registry` log in, at the start and after each 401.
 

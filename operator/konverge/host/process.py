@@ -1,7 +1,8 @@
 """The process as a kopf operator: a manager's factory and options in, an exit code out.
 
-The order of the start is: HTTP endpoints, kopf with its start-up activity, then the manager. The stop goes backwards:
-the manager within its budget, kopf with its clean-up activity, the endpoints last. kopf gets handlers of ours for the
+The order of the start is: HTTP endpoints, the login, kopf with its start-up activity, then the manager. The stop goes
+backwards: the manager within its budget, kopf with its clean-up activity, the endpoints last. A first login that fails
+ends the process before kopf starts, which would bury the reason under its own errors. kopf gets handlers of ours for the
 login, the liveness and the clean-up, and beside them those of the user's modules; where these bring none for
 resources, kopf only reads the API discovery, so it needs no permissions. With an election the handlers for resources
 are left to the manager (`Beside`), which runs them while it leads.
@@ -21,12 +22,12 @@ from dataclasses import dataclass, field
 
 import kopf
 
-from konverge.errors import ConfigError
+from konverge.errors import KonvergeError
 from konverge.host.admission import Webhooks
 from konverge.host.beside import Beside
 from konverge.host.endpoints import Checks, Guard, Site, ask_kopf, listening, metrics_routes, probe_routes
 from konverge.host.lifecycle import Lifecycle, Runnable, RunnableFactory
-from konverge.host.login import Login, add_login
+from konverge.host.login import ConnectionSettings, Login, add_login, first_given
 from konverge.host.logs import LogOptions, configure_logging, reopen_log
 from konverge.host.modules import LoadedModules
 from konverge.host.signals import Signals
@@ -92,7 +93,7 @@ def serve(runnable_factory: RunnableFactory, options: HostOptions) -> int:
             calls[signal.SIGHUP] = options.hangup
         with Signals(calls) as signals, asyncio.Runner(loop_factory=_new_event_loop) as runner:
             return runner.run(_serve(runnable_factory, options, signals))
-    except ConfigError as error:
+    except KonvergeError as error:
         logger.error("%s", error)  # noqa: TRY400 - the message says what to do, a traceback does not
         return 1
 
@@ -104,9 +105,10 @@ async def _serve(factory: RunnableFactory, options: HostOptions, signals: Signal
 
     async def liveness() -> Checks:
         own = {**lifecycle.liveness(), **options.liveness()}
-        # kopf's endpoint goes first when kopf stops, and that is no sign of a stuck process.
-        kopfs = {"kopf": await ask_kopf(kopf_url)} if kopf_url and not lifecycle.stopping.is_set() else {}
-        return {**own, **kopfs}
+        # kopf's endpoint comes after the login, and goes first when kopf stops: no signs of a stuck process.
+        if kopf_url is None or not lifecycle.started or lifecycle.stopping.is_set():
+            return own
+        return {**own, "kopf": await ask_kopf(kopf_url)}
 
     async def readiness() -> Checks:
         webhooks = {} if options.webhooks is None else {"webhooks": options.webhooks.trouble}
@@ -117,19 +119,38 @@ async def _serve(factory: RunnableFactory, options: HostOptions, signals: Signal
         routes = metrics_routes(options.metrics, options.metrics_guard)
         sites.append(Site("metrics", options.metrics_address, routes, options.metrics_tls))
     async with listening([*sites, *options.sites]), _watching(options.watches):
-        await _run_kopf(lifecycle, options, signals, kopf_url)
+        if (connection := await _logged_in(options.login, lifecycle.stopping)) is not None:
+            await _run_kopf(lifecycle, options, signals, kopf_url, connection)
     return 1 if lifecycle.failure else 0
 
 
-async def _run_kopf(lifecycle: Lifecycle, options: HostOptions, signals: Signals, liveness_url: str | None) -> None:
-    """Run kopf, and beside it the manager, until both have ended."""
+async def _logged_in(login: Login, stopping: asyncio.Event) -> ConnectionSettings | None:
+    """What the first login gives; None when a stop is requested before. Raises: what the login raises."""
+    attempt, stop = asyncio.ensure_future(login()), asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait((attempt, stop), return_when=asyncio.FIRST_COMPLETED)
+        return await attempt if attempt.done() else None
+    finally:
+        for each in (attempt, stop):
+            each.cancel()
+        await asyncio.gather(attempt, stop, return_exceptions=True)
+
+
+async def _run_kopf(
+    lifecycle: Lifecycle,
+    options: HostOptions,
+    signals: Signals,
+    liveness_url: str | None,
+    connection: ConnectionSettings,
+) -> None:
+    """Run kopf, and beside it the manager, until both have ended. kopf begins with `connection`."""
     modules, beside = options.modules, options.beside
     settings = beside.settings if beside else kopf.OperatorSettings()
     settings.scanning.disabled = not modules.has_resource_handlers
     settings.posting.enabled = modules.has_resource_handlers
     if options.webhooks is not None:
         settings.admission.server = options.webhooks
-    add_login(modules.registry, options.login)
+    add_login(modules.registry, first_given(connection, options.login))
     _add_probe(modules.registry, lifecycle, options.liveness)
     _add_cleanup(modules.registry, lifecycle)
     if beside:

@@ -14,7 +14,20 @@ from konverge.model.resource import Object, ResourceType
 from konverge.model.states import Machine, Phase
 
 
-class Part(BaseModel):
+class _Model(BaseModel):
+    """What a part, a spec and a status have in common: nothing is said on their class line."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if options:
+            names = ", ".join(f"{name}=" for name in options)
+            raise ModelError(
+                f"{cls.__name__}: {names} cannot stand on the class line of a Spec, Status or Part; put it on that of "
+                "the CustomResource, behind CustomResource[YourSpec, YourStatus]"
+            )
+        super().__init_subclass__()
+
+
+class Part(_Model):
     """A part of a spec or status: fields in snake_case here are camelCase on the wire; values do not change.
 
     A string below a field is its description, as in `Field(description=...)`.
@@ -29,7 +42,7 @@ class Spec(Part):
     """What a person asks for. Frozen: an operator never writes it."""
 
 
-class Status(BaseModel):
+class Status(_Model):
     """What the operator observed; a draft during a reconcile, of which the framework writes the difference.
 
     The framework itself keeps `observed_generation`, `conditions` and, for a resource with phases, `phase` and

@@ -27,6 +27,7 @@ _STANDARD_COLUMNS: Final = (
     Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', description="Why it is, or is not."),
     Column("Age", ".metadata.creationTimestamp", "date"),
 )
+_PHASE_COLUMN: Final = Column("Phase", ".status.phase", description="Where it stands.")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 
@@ -212,7 +213,10 @@ def _status(cls: ResourceClass) -> Schema:
 def _columns(cls: ResourceClass) -> list[Column]:
     own = list(cls.crd.columns)
     named = {column.name for column in own}
-    return own + [column for column in _STANDARD_COLUMNS if column.name not in named]
+    standard = list(_STANDARD_COLUMNS)
+    if cls.phases is not None and all(column.path != _PHASE_COLUMN.path for column in own):
+        standard.insert(0, _PHASE_COLUMN)
+    return own + [column for column in standard if column.name not in named]
 
 
 def _column(cls: ResourceClass, column: Column, schema: Schema) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema, to_jsonable_python
 
 from konverge.errors import ModelError
+from konverge.model.custom import Part, Spec, Status
 from konverge.model.unsaid import unsaid
 from konverge.model.written import changed, default_of
 
@@ -115,6 +116,8 @@ class Dialect(GenerateJsonSchema):
         cls = cast(type[BaseModel], schema["cls"])
         if (schema.get("config") or {}).get("strict"):
             result[REFUSED] = "strict=True refuses the texts that JSON has for dates, enums and sets; leave it out"
+        if cls in {Part, Spec, Status}:
+            result.pop("description", None)  # it is for those who write operators
         properties = result.get("properties", {})
         if not schema.get("root_model"):
             seen: dict[str, str] = {}

@@ -38,16 +38,18 @@ def check_ours(owner: Object, resource: ResourceType, live: Object, manager: str
     """Let pass what may be changed for `owner`. Raises: NotController, saying whose it is and what to do."""
     if controls(owner, live):
         return
+    # Nothing leads from an object that is not ours to the owner, so that a change of it wakes nobody.
+    again = f"Tried again after growing delays, and at once when the {owner['kind']} is edited"
     controller = meta.controller_of(live)
     if controller is not None:
         raise NotController(
             f"{resource.kind} {meta.key_of(live)} belongs to {controller.get('kind')} {controller.get('name')}, "
-            f"not to {owner['kind']} {meta.key_of(owner)}; rename one of the two"
+            f"not to {owner['kind']} {meta.key_of(owner)}; rename one of the two. {again}"
         )
     if not made_by(manager, live):
         raise NotController(
             f"{resource.kind} {meta.key_of(live)} is there already and nobody's child; delete it, or label it "
-            f"{MANAGED_BY_LABEL}={manager} to let {owner['kind']} {meta.key_of(owner)} adopt it"
+            f"{MANAGED_BY_LABEL}={manager} to let {owner['kind']} {meta.key_of(owner)} adopt it. {again}"
         )
 
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from konverge.cache.advice import with_rule
-from konverge.errors import ApiError, Conflict, Forbidden, KonvergeError, RetryAfter, Terminal, WriteBlocked
+from konverge.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    KonvergeError,
+    NotController,
+    RetryAfter,
+    Terminal,
+    WriteBlocked,
+)
 from konverge.model.conditions import State, Verdict
 from konverge.model.custom import CustomResource
 from konverge.ports import Clock, Recorder
@@ -97,7 +106,8 @@ class Attempt:
             reason, message = TIMEOUT_REASON, f"took longer than {self._timeout:g} s"
             self._metrics.timed_out()
         else:
-            reason = error.reason if isinstance(error, ApiError) and error.reason else ERROR_REASON
+            named = isinstance(error, ApiError | NotController) and error.reason
+            reason = named or ERROR_REASON
             message = with_rule(error, obj.resource, MAX_ERROR_MESSAGE)
         ours = timed_out or isinstance(error, KonvergeError)
         log.error("reconcile failed: %s", message, exc_info=None if ours else error)

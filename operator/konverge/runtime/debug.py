@@ -109,7 +109,7 @@ class Inspector:
     def _find(self, text: str) -> Controller:
         """By the controller's name, or any name of its resource, in any case."""
         for controller in self._controllers.values():
-            if text.lower() in _names(controller.resource_class):
+            if text.lower() in names_of(controller.resource_class):
                 return controller
         known = ", ".join(self._controllers) or "none"
         raise UnknownToOperator(f"no controller reconciles {text!r}; known: {known}")
@@ -119,7 +119,8 @@ class Inspector:
             yield from self._caches.cache(resource).by_index(OWNER_INDEX, uid)
 
 
-def _names(resource_class: type[CustomResource[Any, Any]]) -> Iterable[str]:
+def names_of(resource_class: type[CustomResource[Any, Any]]) -> Iterable[str]:
+    """All names by which a person may call a resource, in lower case."""
     resource = resource_class.resource
     return {
         resource.kind.lower(),

@@ -1,11 +1,14 @@
 """A refusal in the API server's own words becomes the rule that would have allowed the call."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
-from konverge.cache.advice import missing_rule, with_rule
+from konverge.cache.advice import explain, missing_rule, with_rule
 from konverge.errors import ApiError
 from konverge.model.resource import ResourceType
+from konverge.ports import Scope
 
 WEB = ResourceType("demo.dev", "v1", "Web", "webs")
 WHO = 'User "system:serviceaccount:shop:op"'
@@ -72,3 +75,17 @@ def test_a_long_message_is_cut_and_the_rule_is_not() -> None:
     told = with_rule(error, WEB, 200)
     assert len(told) == 200
     assert told.endswith(missing_rule(error, WEB))
+
+
+def test_a_crd_that_is_not_installed_is_written_first_where_there_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    apply = "kubectl apply --server-side -f crds/demo.dev_webs.yaml"
+    missing = ApiError.of(404, "NotFound", "no")
+    assert explain(missing, WEB, Scope()).endswith(
+        f"Install its CustomResourceDefinition: konverge crds MODULE, then {apply}"
+    )
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds" / "demo.dev_webs.yaml").touch()
+    assert explain(missing, WEB, Scope()).endswith(f"Install its CustomResourceDefinition: {apply}")

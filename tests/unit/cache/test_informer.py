@@ -294,7 +294,8 @@ def api_error(status: int, message: str = "no") -> ApiError:
             Scope(),
             (
                 "widgets.demo.dev: the API server has no Widget of demo.dev/v1. "
-                "Install its CustomResourceDefinition: kubectl apply -f crds/demo.dev_widgets.yaml"
+                "Install its CustomResourceDefinition: konverge crds MODULE, then "
+                "kubectl apply --server-side -f crds/demo.dev_widgets.yaml"
             ),
         ),
         (api_error(404), Deployment, Scope(), "the API server does not serve apps/v1 Deployment. Check its version"),

@@ -59,7 +59,7 @@ def printed(told: Told | None, operator: Mapping[str, Any] | None) -> str:
     console = Console(file=out, width=200, highlight=False)
     for part in rendered(told, operator, "one"):
         console.print(part)
-    return out.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def test_the_object_is_told_from_what_the_server_has() -> None:
@@ -143,3 +143,42 @@ def test_without_the_server_the_operators_view_is_told() -> None:
 
 def test_an_object_that_is_going_says_since_when() -> None:
     assert "Deleting:    asked for 1m0s ago" in printed(Told(GADGET, "team", summary(deleting=ago(60.5))), None)
+
+
+REFUSAL = "secrets is forbidden. Add to the rules of the ClusterRole:\n- apiGroups: ['']\n  verbs: [create]"
+
+
+def test_a_message_of_several_lines_is_told_in_full_once_and_below_its_beginning() -> None:
+    conditions = [
+        {"type": kind, "status": status, "reason": "Forbidden", "message": REFUSAL, "lastTransitionTime": ago(90)}
+        for kind, status in (("Ready", "False"), ("Reconciling", "True"))
+    ]
+    events = [{"ago": 1.0, "type": "Warning", "reason": "Forbidden", "message": REFUSAL, "times": 3}]
+    last = {
+        "at": ago(20),
+        "seconds": 0.012,
+        "result": "error",
+        "reason": "Forbidden",
+        "message": REFUSAL,
+        "reconcileID": "f00d",
+    }
+    obj = summary(why=f"Forbidden: {REFUSAL}", conditions=conditions)
+    out = printed(Told(GADGET, "team", obj, [], events), known(last=last))
+    first, *others = [line for line in out.splitlines() if "secrets is forbidden" in line]
+    beginning = "secrets is forbidden. Add to the rules of the ClusterRole:"
+    assert first == f"  Health:      InProgress: Forbidden: {beginning}"
+    assert len(others) == 4
+    assert [line for line in out.splitlines() if "apiGroups" in line or "verbs" in line] == [
+        "               - apiGroups: ['']",
+        "                 verbs: [create]",
+    ]
+
+
+def test_a_child_in_another_namespace_is_told_with_it() -> None:
+    children = [
+        {"kind": "Secret", "namespace": namespace, "name": "one", "health": "Current", "why": ""}
+        for namespace in ("bank", "shop")
+    ]
+    out = printed(Told(GADGET, "", summary(), children), None)
+    assert re.findall(r"Secret +(\S+)", out) == ["bank/one", "shop/one"]
+    assert re.findall(r"Secret +(\S+)", printed(Told(GADGET, "shop", summary(), children[1:]), None)) == ["one"]

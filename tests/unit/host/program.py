@@ -12,7 +12,7 @@ settings: dict[str, Any] = json.loads(sys.argv[1])
 if settings.get("loop") == "asyncio":
     sys.modules["uvloop"] = None  # type: ignore[assignment] # makes its import fail
 
-from konverge.errors import ConfigError, LeaseLost  # noqa: E402
+from konverge.errors import ConfigError, ConnectionFailed, LeaseLost  # noqa: E402
 from konverge.host.beside import Beside  # noqa: E402
 from konverge.host.certificates import ReloadingCertificate  # noqa: E402
 from konverge.host.login import ConnectionSettings  # noqa: E402
@@ -92,8 +92,15 @@ logins = itertools.count(1)
 async def login() -> ConnectionSettings:
     number = next(logins)
     say(f"login {number}")
-    if settings.get("login") == "impossible":
-        raise ConfigError("no kubeconfig; set KUBECONFIG")
+    match settings.get("login"):
+        case "impossible":
+            raise ConfigError("no kubeconfig; set KUBECONFIG")
+        case "unreachable":
+            raise ConnectionFailed("cannot connect to https://cluster.example: refused")
+        case "hanging":
+            await asyncio.Event().wait()
+        case "lost" if number > 1:
+            raise ConfigError("the kubeconfig is gone")
     return ConnectionSettings(server=settings["server"], token=f"token-{number}")
 
 

@@ -17,8 +17,8 @@ from konverge.host.certificates import ReloadingCertificate
 from konverge.model.resource import Object
 from konverge.model.review import BadReview
 from konverge.runtime.metrics import Metrics
+from tests.certificates import pair, write
 from tests.unit.host.running import free_port
-from tests.unit.host.test_certificates import pair, write
 
 
 def fine(review: Object) -> Mapping[str, Any]:

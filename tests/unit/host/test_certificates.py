@@ -1,46 +1,19 @@
 """A served certificate that is replaced while it is in use. Replay 15."""
 
 import asyncio
-import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from konverge.errors import ConfigError
 from konverge.host.certificates import ReloadingCertificate
 from konverge.host.endpoints import Site, listening, metrics_routes
+from tests.certificates import pair, write
 from tests.unit.host.running import free_port
-
-
-def pair(name: str, password: bytes | None = None) -> tuple[bytes, bytes]:
-    """A self-signed certificate and its key, in PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .sign(key, hashes.SHA256())
-    )
-    lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
-    return certificate.public_bytes(serialization.Encoding.PEM), secret
-
-
-def write(directory: Path, certificate: bytes, key: bytes) -> None:
-    (directory / "tls.crt").write_bytes(certificate)
-    (directory / "tls.key").write_bytes(key)
 
 
 class Served:

@@ -18,7 +18,7 @@ from konverge.host.conversion import conversion_site
 from konverge.host.endpoints import listening
 from konverge.model.conversion import registry_of
 from konverge.testing.loopback import free_ports
-from tests.unit.host.test_certificates import pair, write
+from tests.certificates import pair, write
 from tests.unit.model.versions import Site, site
 
 URL = "https://127.0.0.1:{}/convert"

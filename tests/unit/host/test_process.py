@@ -7,9 +7,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.certificates import pair, write
 from tests.unit.host.conftest import StartHost
 from tests.unit.host.running import TinyApi, eventually, free_port, get
-from tests.unit.host.test_certificates import pair, write
 
 KOPF_MODULE = """
 import kopf
@@ -99,10 +99,49 @@ async def test_a_manager_that_ends_by_itself_stops_the_process_with_1_and_the_re
     assert reason in host.output
 
 
-async def test_the_manager_stops_in_order_when_kopf_is_the_one_that_fails(start_host: StartHost) -> None:
-    host = await start_host("orderly", login="impossible")
+@pytest.mark.parametrize(
+    ("login", "reason"),
+    [
+        ("impossible", "no kubeconfig; set KUBECONFIG"),
+        ("unreachable", "cannot connect to https://cluster.example: refused"),
+    ],
+)
+async def test_a_first_login_that_fails_ends_the_process_with_one_sentence_before_kopf_starts(
+    start_host: StartHost, login: str, reason: str
+) -> None:
+    host = await start_host("orderly", login=login)
     assert await host.exit_code() == 1
-    assert "cannot log in: no kubeconfig; set KUBECONFIG" in host.output
+    said = host.lines[host.lines.index("login 1") + 1 :]
+    assert len(said) == 2, host.output
+    assert said[0].endswith(f"ERROR   konverge.host.process {reason}")
+    assert said[1] == "served 1"
+
+
+async def test_the_first_login_is_the_one_that_kopf_gets(start_host: StartHost) -> None:
+    host = await start_host("orderly")
+    await host.until("manager started")
+    await host.until("authentication has finished")
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0
+    assert host.output.count("login ") == 1
+
+
+async def test_a_process_that_waits_for_its_login_is_alive_and_stops_at_once(start_host: StartHost) -> None:
+    probe = free_port()
+    host = await start_host("orderly", login="hanging", probe=f"127.0.0.1:{probe}")
+    await host.until("login 1")
+    assert (await get(f"http://127.0.0.1:{probe}/healthz"))[0] == 200
+    assert (await get(f"http://127.0.0.1:{probe}/readyz"))[0] == 503
+    host.send(signal.SIGTERM)
+    assert await host.exit_code() == 0, host.output
+    assert "manager started" not in host.output
+
+
+async def test_the_manager_stops_in_order_when_kopf_is_the_one_that_fails(start_host: StartHost, api: TinyApi) -> None:
+    api.revoked.add("token-1")
+    host = await start_host("orderly", login="lost")
+    assert await host.exit_code() == 1
+    assert "cannot log in: the kubeconfig is gone" in host.output
     assert host.before("kopf stopped without being asked to", "worker finished")
     assert host.before("worker finished", "manager stopped")
 

@@ -1,6 +1,7 @@
 """CustomResourceDefinitions: what stands around the schema, and the files."""
 
 import json
+import types
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import Field
 
 from konverge.errors import ModelError
 from konverge.model.crd import check_crds, crd_of, file_name, render, write_crds
-from konverge.model.custom import Column, CustomResource, Rule, Scale, Spec, Status
+from konverge.model.custom import Column, CustomResource, Part, Rule, Scale, Spec, Status
 from konverge.model.states import Phase
 
 
@@ -88,6 +89,19 @@ class TestNames:
             crd_of(Early)
 
 
+class TestTheClassLine:
+    @pytest.mark.parametrize("base", [Spec, Status, Part])
+    def test_of_a_model_takes_nothing_and_says_where_it_goes(self, base: type[Any]) -> None:
+        with pytest.raises(ModelError, match=r"^Lost: rules=, columns= cannot stand .* that of the CustomResource"):
+            types.new_class("Lost", (base,), {"rules": [], "columns": []})
+
+    def test_of_a_model_takes_what_pydantic_takes(self) -> None:
+        class Strange(Part, extra="allow"):
+            pass
+
+        assert Strange.model_validate({"colour": "red"}).model_extra == {"colour": "red"}
+
+
 class TestTheRoot:
     def test_is_described_by_the_first_paragraph_of_the_docstring(self) -> None:
         assert root(Web)["description"] == "A web site."
@@ -143,11 +157,44 @@ class TestStatus:
         assert set(root(Plain)["properties"]["status"]["properties"]) == {"observedGeneration", "conditions"}
 
 
+class TestDescriptions:
+    def test_of_the_framework_are_for_those_who_write_operators_and_not_in_it(self) -> None:
+        class Bare(CustomResource[Spec, Status], group="demo.example.dev", version="v1"):
+            pass
+
+        properties = root(Bare)["properties"]
+        assert properties["spec"]["description"] == "What the Bare should be."
+        assert properties["status"]["description"] == "What was observed of the Bare."
+
+    def test_of_a_class_of_ones_own_are_in_it(self) -> None:
+        class Told(Status):
+            """What the weather was."""
+
+        class Weather(CustomResource[WebSpec, Told], group="demo.example.dev", version="v1"):
+            pass
+
+        assert root(Weather)["properties"]["status"]["description"] == "What the weather was."
+
+
 class TestColumns:
     def test_end_with_ready_reason_and_age(self) -> None:
         columns = version(Web)["additionalPrinterColumns"]
-        assert [column["name"] for column in columns] == ["Replicas", "Ready", "Reason", "Age"]
+        assert [column["name"] for column in columns] == ["Replicas", "Phase", "Ready", "Reason", "Age"]
+        assert [column["name"] for column in version(Plain)["additionalPrinterColumns"]] == ["Ready", "Reason", "Age"]
         assert columns[-1] == {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+    def test_show_a_phase_once(self) -> None:
+        class Phased(
+            CustomResource[WebSpec, Status],
+            group="demo.example.dev",
+            version="v1",
+            columns=[Column("Stage", ".status.phase")],
+            phases=[Phase("Up")],
+        ):
+            pass
+
+        columns = version(Phased)["additionalPrinterColumns"]
+        assert [column["name"] for column in columns] == ["Stage", "Ready", "Reason", "Age"]
 
     def test_named_by_the_class_are_not_added_again(self) -> None:
         class Own(

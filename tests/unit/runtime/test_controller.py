@@ -128,6 +128,8 @@ async def test_a_child_of_another_controller_is_never_taken(sim: Sim) -> None:
         await world.create(name)
         await sim.until(lambda name=name: world.condition(name=name).get("status") == "False")  # type: ignore[misc]
         assert why in world.condition(name=name)["message"]
+        assert "Tried again after growing delays" in world.condition(name=name)["message"]
+        assert world.condition(name=name)["reason"] == "NotOurs"
         assert (world.child(name) or {})["data"] == {"x": "1"}
 
 
