@@ -18,11 +18,14 @@ PIP_AUDIT := pip-audit==2.10.1
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 SCRIPTS := .ci/run .ci/base-images $(wildcard operator/konverge/controllers/database/scripts/*.sh)
 # What must be covered to 95 % and more, in branches.
-CORE := workqueue/queue.py cache/store.py election.py runtime/status.py scheduler/cycle.py scheduler/snapshot.py scheduler/queue.py
+CORE := workqueue/queue.py cache/store.py election.py runtime/status.py \
+	scheduler/attempts.py scheduler/bind.py scheduler/cycle.py scheduler/memo.py scheduler/preemption.py scheduler/queue.py \
+	scheduler/scoring.py scheduler/sieve.py scheduler/snapshot.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds crds-check bench bench-schedule \
-	control-plane argocd gitops kind-e2e lint-delivery audit image image-check kind-deploy lock clean
+.PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds \
+	crds-check bench bench-schedule control-plane argocd gitops kind-e2e lint-delivery audit image image-check kind-deploy \
+	lock clean
 
 help: ## list what there is
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
