@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import yaml
+from harness.crowd import each
 from harness.process import cpu_seconds, quiet
 
 from konverge.errors import ApiError, ClusterError, KonvergeError
@@ -32,7 +33,6 @@ _POLICIES: Final = "/apis/scheduling.konverge.dev/v1alpha1/schedulingpolicies"
 _NEEDED: Final = ("etcd", "kube-apiserver")
 _SECONDS: Final = 60.0
 _GRACE: Final = 20.0
-_AT_ONCE: Final = 32
 _STALL: Final = 60.0
 """Seconds without any progress after which a scheduler is taken for stuck."""
 
@@ -58,12 +58,12 @@ class Stage:
 
     async def grow(self, count: int) -> None:
         """Have `count` nodes, without taints."""
-        await _each(range(self._nodes + 1, count + 1), self._add_node)
+        await each(range(self._nodes + 1, count + 1), self._add_node)
         self._nodes = max(self._nodes, count)
 
     async def populate(self, scheduler: str, count: int) -> None:
         """Make `count` pods that wait for `scheduler`."""
-        await _each(range(count), lambda number: self.create(scheduler, f"waiting-{number}"))
+        await each(range(count), lambda number: self.create(scheduler, f"waiting-{number}"))
 
     async def create(self, scheduler: str, name: str) -> None:
         """Make one pod that waits for `scheduler`."""
@@ -79,7 +79,7 @@ class Stage:
     async def clear(self) -> None:
         """Remove all pods."""
         while pods := (await self._client.list(Pod, Scope(NAMESPACE))).items:
-            await _each(pods, lambda pod: self._client.delete(Pod, pod["metadata"]["name"], NAMESPACE))
+            await each(pods, lambda pod: self._client.delete(Pod, pod["metadata"]["name"], NAMESPACE))
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator["Placements"]:
@@ -175,15 +175,3 @@ def _served(cluster: LocalCluster, policy: Object) -> bool:
     except ApiError:  # 404 at first, then 429 while its storage comes up
         return False
     return True
-
-
-async def _each(items: Iterable[Any], action: Any) -> None:
-    left = iter(items)
-
-    async def take() -> None:
-        for item in left:
-            await action(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
-            group.create_task(take())

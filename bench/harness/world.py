@@ -9,7 +9,10 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Final
+
+from harness.crowd import each
 
 from konverge import ConfigMap
 from konverge.errors import Gone
@@ -21,7 +24,6 @@ from konverge.ports import Scope
 
 ECHO: Final = ResourceType("bench.konverge.dev", "v1", "Echo", "echoes")
 NAMESPACE: Final = "bench"
-_AT_ONCE: Final = 32
 _STALL: Final = 60.0
 """Seconds without any progress after which a peer is taken for stuck."""
 
@@ -39,14 +41,14 @@ class World:
 
     async def populate(self, count: int) -> None:
         """Make `count` Echoes that nobody has reconciled."""
-        await self._each(range(count), self._create)
+        await each(range(count), self._create)
 
     async def clear(self) -> None:
         """Remove all Echoes and ConfigMaps of the namespace."""
         scope = Scope(NAMESPACE)
         for resource in (ECHO, ConfigMap):
             while names := [meta.key_of(obj).name for obj in (await self._client.list(resource, scope)).items]:
-                await self._each(names, lambda name, kind=resource: self._client.delete(kind, name, NAMESPACE))
+                await each(names, partial(self._client.delete, resource, namespace=NAMESPACE))
 
     async def edit(self, number: int, message: str) -> int:
         """Change the message of one Echo; return the generation that this makes."""
@@ -81,17 +83,6 @@ class World:
         }
         await self._client.create(ECHO, body)
 
-    async def _each(self, items: Iterable[Any], action: Any) -> None:
-        left = iter(items)
-
-        async def take() -> None:
-            for item in left:
-                await action(item)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(_AT_ONCE):
-                group.create_task(take())
-
 
 class Observer:
     """When each Echo became Ready, by the generation that it was Ready for. Times are monotonic seconds."""
@@ -121,9 +112,9 @@ class Observer:
 
     async def those_ready(self, wanted: Iterable[tuple[str, int]]) -> None:
         """Wait until each (name, generation) of `wanted` was Ready. Raises: TimeoutError when nothing moves."""
-        for each in wanted:
-            while each not in self.ready:
-                await self._more(f"{each} is not Ready")
+        for edit in wanted:
+            while edit not in self.ready:
+                await self._more(f"{edit} is not Ready")
 
     async def _more(self, state: str) -> None:
         self._progress.clear()

@@ -1,39 +1,21 @@
 """`konverge explain pod/NAME`: what is printed of what the scheduler tells, in all the places where a pod can be."""
 
-import io
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from rich.console import Console
 
-from konverge.cli.explain import rendered
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig
 from konverge.scheduler.policies import Rule
 from konverge.testing.sim import Sim, simulate
+from tests.unit.cli.explained import lines
 from tests.unit.scheduler.clusters import NAME, Broken, Running, node, pod, registry_with, running, with_plugin
 from tests.unit.scheduler.shown import of_gang
 
 
 def printed(cluster: Running, name: str) -> str:
     """What is printed of the pod, with single spaces."""
-    known: dict[str, Any] = {
-        "kind": "Pod",
-        "resource": "pods",
-        "namespace": "default",
-        "name": name,
-        "object": None,
-        "queue": None,
-        "last": None,
-        "children": [],
-        "events": [],
-        "scheduling": cluster.scheduler.explain("default", name),
-    }
-    out = io.StringIO()
-    console = Console(file=out, width=240, highlight=False)
-    for part in rendered(None, known, name):
-        console.print(part)
-    return "\n".join(" ".join(line.split()) for line in out.getvalue().splitlines())
+    told = cluster.scheduler.explain("default", name)
+    return "\n".join(" ".join(line.split()) for line in lines("default", name, told))
 
 
 @simulate()

@@ -9,18 +9,18 @@ import click
 import pytest
 
 from konverge.cli import cli
+from tests.tutorial import blocks, commands
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 OWN = re.compile(r"^(?:config|examples|docs|bench)/[\w./-]+$")
 
 
-def commands(page: Path) -> Iterator[list[str]]:
+def words_of(page: Path) -> Iterator[list[str]]:
     """Each command of the page's console blocks as its words; what is joined by pipes and && is several."""
-    for block in BLOCK.findall(page.read_text()):
-        for line in re.findall(r"^\$ (.*(?:\\\n.*)*)", block, re.MULTILINE):
-            lexer = shlex.shlex(line.replace("\\\n", " "), posix=True, punctuation_chars="|&;")
+    for block in blocks(page.read_text()):
+        for command, _ in commands(block) if block.language == "console" else ():
+            lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;")
             lexer.whitespace_split = True
             words: list[str] = []
             for token in [*lexer, ";"]:
@@ -34,7 +34,7 @@ def commands(page: Path) -> Iterator[list[str]]:
                 words = []
 
 
-SHOWN = [words for page in PAGES for words in commands(page)]
+SHOWN = [words for page in PAGES for words in words_of(page)]
 
 
 def parsed(words: list[str]) -> None:

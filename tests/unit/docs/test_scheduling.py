@@ -1,7 +1,6 @@
 """The page about scheduling: its files and commands are run, and its explanations are those of a scheduler on its cluster."""
 
 import asyncio
-import io
 import os
 import re
 import sys
@@ -12,9 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from rich.console import Console
 
-from konverge.cli.explain import rendered
 from konverge.controllers.scheduling_policy import SchedulingPolicy
 from konverge.controllers.scheduling_policy.profile import profile_config, rule_of
 from konverge.model.resource import Namespace, Node, Pod
@@ -24,6 +21,7 @@ from konverge.scheduler.stage import Silence, Stage
 from konverge.scheduler.variants import Variants
 from konverge.testing.sim import Sim, run_sim
 from tests.tutorial import Reader, blocks, commands
+from tests.unit.cli.explained import lines
 from tests.unit.scheduler.clusters import plugin_handle
 
 PAGE = Path(__file__).parents[3] / "docs" / "scheduling.md"
@@ -68,23 +66,7 @@ def told(name: str) -> dict[str, Any]:
 
 def explained(name: str) -> str:
     """What `konverge explain` prints of that."""
-    known: dict[str, Any] = {
-        "kind": "Pod",
-        "resource": "pods",
-        "namespace": "jobs",
-        "name": name,
-        "object": None,
-        "queue": None,
-        "last": None,
-        "children": [],
-        "events": [],
-        "scheduling": told(name),
-    }
-    out = io.StringIO()
-    console = Console(file=out, width=240, highlight=False)
-    for part in rendered(None, known, name):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return "\n".join(line.rstrip() for line in lines("jobs", name, told(name)))
 
 
 def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:

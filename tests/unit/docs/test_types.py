@@ -6,8 +6,9 @@ import sys
 import textwrap
 from pathlib import Path
 
+from tests.tutorial import blocks
+
 ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"```python(?: title=\"([^\"]+)\")?\n(.*?)```", re.DOTALL)
 
 
 def standing_alone(code: str, page: Path) -> str:
@@ -24,7 +25,8 @@ def standing_alone(code: str, page: Path) -> str:
 def test_mypy_takes_the_code_of_every_page(tmp_path: Path) -> None:
     """The blocks of a page are one module; one with a title is a file of that name."""
     for page in sorted((ROOT / "docs").rglob("*.md")):
-        parts = [(title, code) for title, code in BLOCK.findall(page.read_text()) if "import kopf" not in code]
+        python = [block for block in blocks(page.read_text()) if block.language == "python"]
+        parts = [(block.title, block.text) for block in python if "import kopf" not in block.text]
         directory = tmp_path / page.stem.replace("-", "_")
         for title in {title for title, _ in parts}:
             directory.mkdir(exist_ok=True)
