@@ -18,9 +18,10 @@ PIP_AUDIT := pip-audit==2.10.1
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 SCRIPTS := .ci/run .ci/base-images $(wildcard operator/konverge/controllers/database/scripts/*.sh)
 # What must be covered to 95 % and more, in branches.
-CORE := workqueue/queue.py cache/store.py election.py runtime/status.py \
-	scheduler/attempts.py scheduler/bind.py scheduler/cycle.py scheduler/memo.py scheduler/preemption.py scheduler/queue.py \
-	scheduler/scoring.py scheduler/sieve.py scheduler/snapshot.py
+CORE := workqueue/queue.py cache/store.py election/elector.py election/members.py runtime/status.py \
+	scheduler/attempts.py scheduler/bind.py scheduler/bookings.py scheduler/clearing.py scheduler/company.py scheduler/cycle.py \
+	scheduler/hints.py scheduler/memo.py scheduler/neighbours.py scheduler/occupants.py scheduler/preemption.py \
+	scheduler/queue.py scheduler/scoring.py scheduler/sieve.py scheduler/snapshot.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-unit test-sim test-parity test-postgres test-e2e coverage docs soak lint format crds \
@@ -54,8 +55,8 @@ test-unit: $(INSTALLED) ## pure code: no network but loopback, no waiting
 test-sim: $(INSTALLED) ## the whole runtime in simulated time, with faults
 	$(PYTEST) tests/sim
 
-test-parity: $(INSTALLED) control-plane ## schemas and decisions against the real API server
-	$(PYTEST) tests/parity
+test-parity: $(INSTALLED) control-plane ## schemas against the real API server, decisions and scores against kube-scheduler
+	$(PYTEST) tests/parity --numprocesses $(PARALLEL) --dist loadfile
 
 test-postgres: $(INSTALLED) ## the scripts of Database's pods on real PostgreSQL servers, where there is a PostgreSQL
 	$(PYTEST) tests/postgres

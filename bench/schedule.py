@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from harness.decisions import PREEMPTION, SCENARIOS, rate
+from harness.decisions import SCENARIOS, rate
 from harness.report import Rows, medians, rendered
 from harness.schedulers import KUBE_SCHEDULER, NAMES, POLICY, scheduler_of
 from harness.scheduling import Plan, Run, measure
@@ -112,7 +112,7 @@ async def _run(options: Any) -> dict[int, list[Run]]:
 def _decide(sizes: list[int], pods: int) -> dict[str, dict[int, float]]:
     collector.relax()  # as an operator does
     print(f"\nDecisions a second of one core, {pods} pods, without a cluster\n")
-    names = [*(scenario.name for scenario in SCENARIOS), PREEMPTION]
+    names = [scenario.name for scenario in SCENARIOS]
     print(f"| nodes | {' | '.join(names)} |")
     print(f"| ---: | {' | '.join('---:' for _ in names)} |")
     rates: dict[str, dict[int, float]] = {name: {} for name in names}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from konverge.cache import Caches
 from konverge.errors import SchedulingError
-from konverge.model.resource import Object
+from konverge.model.resource import Object, PersistentVolume, PersistentVolumeClaim, StorageClass
 from konverge.runtime.clock import SystemClock
 from konverge.scheduler import ProfileConfig, Registry
 from konverge.scheduler.changes import Changes
@@ -22,8 +22,10 @@ from konverge.scheduler.handle import Handle
 from konverge.scheduler.lister import CacheLister
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import compile_profile
+from konverge.scheduler.reserve import reserve
 from konverge.scheduler.snapshot import Snapshot
 from konverge.scheduler.waiting import WaitingRoom
+from konverge.scheduler.watch import UNWATCHED
 from konverge.testing.fake import FakeApi
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -45,6 +47,21 @@ class Scenario:
 
     name: str
     spec: Callable[[int], Spec]
+    crowded: bool = False
+    """Whether the cluster is full of unimportant pods, which those of the scenario push out."""
+    local: bool = False
+    """Whether each node has a local volume, and each pod a claim that waits for one."""
+
+
+def _container(cpu: str) -> Spec:
+    return {"name": "main", "image": "bench", "resources": {"requests": {"cpu": cpu, "memory": "200Mi"}}}
+
+
+def _important(cpu: str) -> Spec:
+    return {"containers": [_container(cpu)], "priority": 1000}
+
+
+_IMPORTANT: Final = _important("8")
 
 
 def _term(key: str) -> Spec:
@@ -67,35 +84,49 @@ SCENARIOS: Final = (
         "anti-affinity, preferred",
         lambda _: {"affinity": {"podAntiAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": _term(HOSTNAME)}]}}},
     ),
+    Scenario("preemption", lambda _: _IMPORTANT, crowded=True),
+    Scenario("preemption, no two alike", lambda number: _important(f"{8000 - number}m"), crowded=True),
+    Scenario("preemption, spread", lambda _: {**_IMPORTANT, **_spread("DoNotSchedule")}, crowded=True),
+    Scenario(
+        "preemption, pod affinity",
+        lambda _: {**_IMPORTANT, "affinity": {"podAffinity": {_REQUIRED: [_term(ZONE)]}}},
+        crowded=True,
+    ),
+    Scenario(
+        "preemption, anti-affinity",
+        lambda _: {**_IMPORTANT, "affinity": {"podAntiAffinity": {_REQUIRED: [_term(HOSTNAME)]}}},
+        crowded=True,
+    ),
+    Scenario(
+        "local volumes",
+        lambda number: {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]},
+        local=True,
+    ),
 )
 
-
-PREEMPTION: Final = "preemption"
-"""A cluster that is full of unimportant pods, four a node, and important pods that push them out."""
 _FULL: Final = 4
+"""So many unimportant pods are on each node of a full cluster."""
 
 
 def rate(name: str, nodes: int, pods: int) -> float:
     """Decisions a second of CPU time for `pods` pods of the scenario of that name on a cluster of `nodes` nodes."""
-    scenario = next((each for each in SCENARIOS if each.name == name), None)
+    scenario = next(each for each in SCENARIOS if each.name == name)
     cluster = _Cluster(nodes)
-    if scenario is None:
-        for number in range(_FULL * nodes):
-            raw = _pod(f"there-{number}", {"containers": [_container("8")], "nodeName": f"node-{number % nodes}"})
-            cluster.snapshot.place(PodInfo(raw))
-    spec = _important if scenario is None else scenario.spec
-    there = 0 if scenario is None else min(THERE, nodes // 5)
+    there = 0 if scenario.crowded else min(THERE, nodes // 5)
+    for number in range(_FULL * nodes if scenario.crowded else 0):
+        raw = _pod(f"low-{number}", {"containers": [_container("8")], "nodeName": f"node-{number % nodes}"}, app="low")
+        cluster.snapshot.place(PodInfo(raw))
+    if scenario.crowded:
+        pods = min(pods, _FULL * nodes // ZONES)  # so many go into one zone
+    if scenario.local:
+        cluster.furnish(nodes, there + pods)
     for number in range(there):
-        cluster.decide(_pod(f"there-{number}", spec(number)))
-    waiting = [_pod(f"waiting-{number}", spec(there + number)) for number in range(pods)]
+        cluster.decide(_pod(f"there-{number}", scenario.spec(number)))
+    waiting = [_pod(f"waiting-{number}", scenario.spec(there + number)) for number in range(pods)]
     begin = time.process_time()
     for raw in waiting:
         cluster.decide(raw)
     return pods / (time.process_time() - begin)
-
-
-def _important(_: int) -> Spec:
-    return {"containers": [_container("8")], "priority": 1000}
 
 
 class _Cluster:
@@ -106,7 +137,17 @@ class _Cluster:
         for number in range(nodes):
             self.snapshot.set_node(_node(number))
         self._cycle = Cycle(self.snapshot, random.Random(1))
-        self._profile = compile_profile(ProfileConfig("bench"), Registry.default(), _handle())
+        self._handle = _handle()
+        self._profile = compile_profile(ProfileConfig("bench"), Registry.default(), self._handle)
+
+    def furnish(self, volumes: int, claims: int) -> None:
+        """Give each node a local volume, and the pods their claims."""
+        lister = self._handle.lister
+        lister.wrote(StorageClass, _LOCAL)
+        for number in range(volumes):
+            lister.wrote(PersistentVolume, _volume(number))
+        for number in range(claims):
+            lister.wrote(PersistentVolumeClaim, _claim(number))
 
     def decide(self, raw: Object) -> None:
         """Place the pod, where it has to be in place of its victims."""
@@ -119,6 +160,7 @@ class _Cluster:
         if isinstance(found, Diagnosis):
             raise SchedulingError(f"pod {pod.key} fits nowhere: {found.message}")
         self.snapshot.assume(pod, found.node_name)
+        reserve(self._profile, UNWATCHED, found.state, pod, found.node_name)
 
 
 def _handle() -> Handle:
@@ -141,8 +183,8 @@ def _node(number: int) -> dict[str, Any]:
     }
 
 
-def _pod(name: str, spec: Spec) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "bench", "uid": name, "labels": {"app": "bench"}}
+def _pod(name: str, spec: Spec, app: str = "bench") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "bench", "uid": name, "labels": {"app": app}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -164,5 +206,42 @@ def _pod(name: str, spec: Spec) -> dict[str, Any]:
     }
 
 
-def _container(cpu: str) -> dict[str, Any]:
-    return {"name": "main", "image": "bench", "resources": {"requests": {"cpu": cpu, "memory": "200Mi"}}}
+_LOCAL: Final = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "local", "uid": "local", "resourceVersion": "1"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def _volume(number: int) -> dict[str, Any]:
+    here = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [f"node-{number}"]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"disk-{number}", "uid": f"disk-{number}", "resourceVersion": "1"},
+        "spec": {
+            "storageClassName": "local",
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "100Gi"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
+            "local": {"path": "/mnt/disk"},
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def _claim(number: int) -> dict[str, Any]:
+    metadata = {"name": f"data-{number}", "namespace": "bench", "uid": f"data-{number}", "resourceVersion": "1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": {
+            "storageClassName": "local",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "10Gi"}},
+        },
+        "status": {"phase": "Pending"},
+    }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.components import PARITY
+from konverge.testing.kubescheduler import PARITY
 from tests.e2e.kubectl import Kubectl, until
 
 pytestmark = pytest.mark.usefixtures("operator")

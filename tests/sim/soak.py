@@ -19,9 +19,20 @@ from tests.sim import test_election as elections
 from tests.sim import test_runtime as runtimes
 from tests.sim import test_status as statuses
 from tests.unit.cache import test_convergence as convergence
+from tests.unit.scheduler import test_gang_simulation as gangs
+from tests.unit.scheduler import test_preemption_simulation as preemptions
+from tests.unit.scheduler import test_sharing_simulation as sharing
+from tests.unit.scheduler import test_simulation as schedulers
+from tests.unit.scheduler.weather import WEATHERS, Scenario, once
 from tests.unit.workqueue import test_queue as queues
 
-Simulation = Callable[..., None]
+Simulation = Callable[..., object]
+
+
+def scheduling(scenario: Scenario) -> Simulation:
+    """The scenario in one weather a seed: the next seed has the next one."""
+    return lambda seed: once(scenario, WEATHERS[seed % len(WEATHERS)], seed)
+
 
 SCENARIOS: Final[Mapping[str, Simulation]] = {
     "queue": queues.test_one_key_never_runs_twice_at_once_and_no_change_is_lost,
@@ -33,6 +44,14 @@ SCENARIOS: Final[Mapping[str, Simulation]] = {
     "runtime": runtimes.test_it_converges_once_the_faults_stop_and_then_writes_nothing,
     "dependents": runtimes.test_dependents_come_to_exactly_what_is_desired_and_then_write_nothing,
     "crashes": runtimes.test_a_crash_between_any_two_writes_is_caught_up,
+    "scheduler": scheduling(schedulers.pods_and_nodes),
+    "preemption": scheduling(preemptions.priorities),
+    "gangs-crowded": scheduling(gangs.little_room),
+    "gangs": scheduling(gangs.room_for_all),
+    "sharing": sharing.test_a_little_room_is_filled_exactly_by_both_at_once,
+    "sharing-storm": sharing.test_replicas_come_and_die_in_rough_weather,
+    "sharing-zones": sharing.test_zones_are_kept_apart_though_the_pods_are_placed_by_two,
+    "sharing-gangs": sharing.test_a_gang_gives_way_as_a_whole,
 }
 
 PIECE: Final = 100

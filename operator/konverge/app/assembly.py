@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from konverge import __version__
-from konverge.app.settings import Settings, report_changes
+from konverge.app.settings import FIELD_MANAGER, Settings, report_changes
 from konverge.cache.informer import Caches
 from konverge.election import LeaderElector, default_identity
 from konverge.errors import ConfigError
@@ -48,12 +48,12 @@ from konverge.runtime.reconciler import Reconciler
 from konverge.runtime.tracing import tracer
 
 if TYPE_CHECKING:  # numpy is some 15 MB and a sixth of the start: loaded where there is a SchedulingPolicy to reconcile
+    from konverge.app.sharing import SharedScheduler
     from konverge.controllers.scheduling_policy import SchedulingPolicyReconciler
     from konverge.scheduler.scheduler import Scheduler
+    from konverge.scheduler.sharing import Shared
 
 logger = logging.getLogger(__name__)
-
-FIELD_MANAGER: Final = "konverge"
 
 _TEMPLATE: Final = ("spec.template", "status")
 _LEFT_OUT: Final = {
@@ -87,6 +87,12 @@ class App:
                 "there is nothing to run: the modules define neither a Reconciler subclass nor a kopf handler; "
                 "name a module that does, or none for the built-in operator"
             )
+        if settings.share_scheduling and not settings.leader_elect:
+            raise ConfigError(
+                "--share-scheduling is for several replicas, of which one leads: it needs --leader-elect as well"
+            )
+        if settings.share_scheduling and settings.namespaces:
+            raise ConfigError("--share-scheduling places pods, which needs the whole cluster: leave --namespace out")
         _refuse_twice(reconcilers)
         self._settings, self._reconcilers, self._modules = settings, reconcilers, modules
         self._clock, self._random = SystemClock(), random.Random()  # noqa: S311 - jitter, not a secret
@@ -98,7 +104,9 @@ class App:
         )
         self._inspector: Inspector | None = None
         self._explain_pod: ExplainPod | None = None
+        self._identity = default_identity()
         self._lease: LeaderElector | None = None
+        self._sharing: SharedScheduler | None = None
         self._manager: Manager | None = None
         self._client: Client | None = None
         self._caches: Caches | None = None
@@ -227,7 +235,8 @@ class App:
             watch_list=self._settings.watch_list,
         )
         recorder = EventRecorder(client, self._clock, component=FIELD_MANAGER, instance=socket.gethostname())
-        reconcilers, leader_only = await self._instances(client, caches, recorder)
+        reconcilers, placing = await self._instances(client, caches, recorder)
+        shared = self._settings.share_scheduling
         controllers = [
             Controller(
                 reconciler,
@@ -258,7 +267,8 @@ class App:
             controllers=controllers,
             recorder=recorder,
             block_writes=self._gate.close,
-            leader_only=[*leader_only, *([self._beside] if self._beside else [])],
+            leader_only=[*([] if shared else placing), *([self._beside] if self._beside else [])],
+            everywhere=placing if shared else [],
             elector=self._lease,
             on_leading=self._leads,
             sync_timeout=self._settings.sync_timeout,
@@ -269,41 +279,66 @@ class App:
     async def _instances(
         self, client: Client, caches: Caches, recorder: EventRecorder
     ) -> tuple[list[Reconciler[Any]], list[Runnable]]:
-        """The reconcilers, and the scheduler where a SchedulingPolicy is among their resources.
+        """The reconcilers, and what places pods where a SchedulingPolicy is among their resources.
 
         A scheduler has to see all nodes and pods: one that watches some namespaces only would overfill nodes.
         """
         reconcilers: list[Reconciler[Any]] = []
-        leader_only: list[Runnable] = []
+        placing: list[Runnable] = []
         for kind in self._reconcilers:
             if not _schedules(kind):
                 reconcilers.append(kind())
                 continue
-            scheduler = None if self._settings.namespaces else await self._scheduler(client, caches, recorder)
-            if scheduler is not None:
-                leader_only.append(scheduler)
-                self._explain_pod = scheduler.explain
-            reconcilers.append(kind(scheduler, self._clock))
-        return reconcilers, leader_only
+            if self._settings.namespaces:
+                reconcilers.append(kind(None, self._clock))
+                continue
+            scheduler, part = await self._scheduler(client, caches, recorder)
+            placing.append(part)
+            self._explain_pod = scheduler.explain
+            reconciler = kind(scheduler, self._clock)
+            if self._settings.share_scheduling:
+                caches.cache(kind.resource().resource).subscribe(reconciler.follow)
+            reconcilers.append(reconciler)
+        return reconcilers, placing
 
-    async def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> "Scheduler":
+    async def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> "tuple[Scheduler, Runnable]":
+        """The scheduler, and what runs it: itself, or where replicas share the work their membership."""
+        from konverge.app.sharing import SharedScheduler  # noqa: PLC0415 - see above
         from konverge.scheduler.registry import Registry  # noqa: PLC0415 - see above
         from konverge.scheduler.scheduler import Scheduler  # noqa: PLC0415 - see above
 
         pods, nodes, registry = caches.cache(Pod), caches.cache(Node), Registry.default()
         reads = registry.reads | await served_of(client, registry.reads_if_served)
-        return Scheduler(
+
+        def scheduler(api: Client, recorder: EventRecorder, shared: "Shared | None" = None) -> Scheduler:
+            return Scheduler(
+                api,
+                pods,
+                nodes,
+                clock=self._clock,
+                random=self._random,
+                recorder=recorder,
+                observer=self._metrics.scheduler(),
+                namespaces=caches.cache(Namespace),
+                registry=registry,
+                caches={each: caches.cache(each, left_out=_LEFT_OUT.get(each, ())) for each in reads},
+                shared=shared,
+            )
+
+        if not self._settings.share_scheduling:
+            alone = scheduler(client, recorder)
+            return alone, alone
+        self._sharing = SharedScheduler.on(
             client,
-            pods,
-            nodes,
+            group=f"{self._settings.lease_name}-scheduler",
+            namespace=self._settings.lease_namespace or client.credentials().namespace,
+            identity=self._identity,
             clock=self._clock,
             random=self._random,
-            recorder=recorder,
-            observer=self._metrics.scheduler(),
-            namespaces=caches.cache(Namespace),
-            registry=registry,
-            caches={each: caches.cache(each, left_out=_LEFT_OUT.get(each, ())) for each in reads},
+            synced=lambda: caches.wait_for_sync(self._settings.sync_timeout),
+            scheduler=scheduler,
         )
+        return self._sharing.scheduler, self._sharing
 
     def _limiter(self) -> AdjustableLimiter[Key]:
         self._limiters.append(AdjustableLimiter(self._settings.retries, self._clock))
@@ -317,7 +352,7 @@ class App:
             client,
             name=self._settings.lease_name,
             namespace=self._settings.lease_namespace or details.namespace,
-            identity=default_identity(),
+            identity=self._identity,
             clock=self._clock,
             random=self._random,
         )
@@ -370,7 +405,8 @@ class App:
         if self._manager is None:
             return {"assembly": "the operator is not assembled yet"}
         lease = {} if self._lease is None else {"leader-election": self._lease.trouble or None}
-        return {**self._manager.health(), **lease}
+        sharing = {} if self._sharing is None else {"shared-scheduling": self._sharing.trouble or None}
+        return {**self._manager.health(), **lease, **sharing}
 
 
 @dataclass(frozen=True, slots=True)

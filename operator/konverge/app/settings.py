@@ -16,6 +16,9 @@ from konverge.runtime.manager import SHUTDOWN_BUDGET, SYNC_TIMEOUT
 
 logger = logging.getLogger(__name__)
 
+FIELD_MANAGER: Final = "konverge"
+"""Who we are to the API server, as it keeps the owners of fields and the reporters of events."""
+
 DEFAULT_LEASE: Final = "konverge-leader"
 
 
@@ -23,7 +26,7 @@ DEFAULT_LEASE: Final = "konverge-leader"
 class Settings:
     """How to run. `namespaces` empty means the whole cluster; addresses are `host:port`, `:port`, or `0` for off.
 
-    `sync_timeout`, `shutdown_budget` and `resync` (0: never) are in seconds. `watch_list` takes the first list as the
+    `share_scheduling`: all replicas place pods, not only the leader. `sync_timeout`, `shutdown_budget` and `resync` (0: never) are in seconds. `watch_list` takes the first list as the
     beginning of a watch, where the server can do that. `workers` None leaves each reconciler its own number.
     """
 
@@ -33,6 +36,7 @@ class Settings:
     leader_elect: bool = False
     lease_name: str = DEFAULT_LEASE
     lease_namespace: str = ""
+    share_scheduling: bool = False
     metrics_address: str = "127.0.0.1:8080"
     metrics_cert_dir: Path | None = None
     metrics_auth: Mode = "auto"

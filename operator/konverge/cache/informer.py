@@ -25,7 +25,7 @@ from konverge.cache.store import (
     strip_managed_fields,
 )
 from konverge.errors import CacheNotSynced
-from konverge.model.meta import Key, finalizers_of, key_of, labels_of
+from konverge.model.meta import Key, finalizers_of, is_newer, key_of, labels_of
 from konverge.model.resource import Object, ResourceType
 from konverge.model.selectors import Selector
 from konverge.ports import Clock, Random, Scope
@@ -172,6 +172,10 @@ class Cache:
                 ending()
 
         return unsubscribe
+
+    def has_seen(self, version: str) -> bool:
+        """Whether all that happened to the resource up to that resourceVersion is shown here."""
+        return all(not is_newer(version, informer.resource_version) for informer in self.informers)
 
     def wrote(self, obj: Object) -> None:
         """Take over what a write returned: the next read sees it or something newer."""

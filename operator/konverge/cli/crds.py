@@ -131,7 +131,7 @@ def rbac(
         declarations = [declaration_of(cls) for cls in reconciler_classes(modules or BUILT_IN)]
         manifests = roles(name, declarations, namespaces=namespaces)
         if leader_election:
-            manifests.append(leader_election_role(name, operator_namespace))
+            manifests.append(leader_election_role(name, operator_namespace, declarations))
     text = (USERS_HEADER if users else HEADER) + "---\n".join(render(manifest) for manifest in manifests)
     if output is None:
         click.echo(text, nl=False)
@@ -150,4 +150,5 @@ def declaration_of(cls: type[Reconciler[Any]]) -> Declaration:
         reads=tuple(view.resource for view in cls.reads),
         uses_finalizer=cls.uses_finalizer(),
         extra=cls.access,
+        home=cls.home,
     )

@@ -32,6 +32,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--lease-name", default=DEFAULT_LEASE, show_default=True, help="The name of the lease.")
 @click.option("--lease-namespace", default="", help="The namespace of the lease; default: the pod's or the context's.")
 @click.option(
+    "--share-scheduling",
+    is_flag=True,
+    help="With --leader-elect: all replicas place pods, each its share of them, and not only the leader.",
+)
+@click.option(
     "--metrics-address", default="127.0.0.1:8080", show_default=True, help="Where /metrics is served; 0 for nowhere."
 )
 @click.option(

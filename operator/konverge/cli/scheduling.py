@@ -52,6 +52,12 @@ def _standing(told: Mapping[str, Any]) -> Iterator[str]:
         )
     if told["plugins"]:
         yield f"Plugins:     {_plugins(told)}"
+    if versions := told.get("versions"):
+        met = [
+            f"{each['plugin']}@{each['meets']} ({each['canary']} for {each['percent']} % of the pods)"
+            for each in versions
+        ]
+        yield f"Versions:    {'; '.join(met)}"
     attempt = told["attempt"]
     if attempt is None:
         return
@@ -87,7 +93,7 @@ def _queue(queue: Mapping[str, Any]) -> str:
         case "binding":
             return f"has node {queue['node']} and is being bound"
         case "permit":
-            return f"has node {queue['node']} and waits for leave of {', '.join(queue['heldBy'])}"
+            return f"has node {queue['node']} and waits for leave of {', '.join(queue['heldBy'])}{_held(queue)}"
         case "none":
             return f"not in the queue: {queue['why']}"
         case _:
@@ -98,9 +104,10 @@ def _waiting(queue: Mapping[str, Any]) -> str:
     attempts = f"{queue['attempts']} failed attempt{'' if queue['attempts'] == 1 else 's'}"
     since = duration(queue["seconds"])
     if queue["place"] == "active":
-        return f"to be tried next, for {since}, after {attempts}"
+        return f"to be tried next, for {since}, after {attempts}{_ahead(queue)}"
     if queue["place"] == "backoff":
-        return f"backs off after {attempts}, tried again in {duration(queue['earliest'])}"
+        early = ", or as soon as no other pod is to be tried" if queue.get("early") else ""
+        return f"backs off after {attempts}, tried again in {duration(queue['earliest'])}{early}{_ahead(queue)}"
     if queue["place"] == "out":
         return f"being tried, after {attempts}"
     by = f", turned away by {', '.join(queue['rejectedBy'])}" if queue["rejectedBy"] else ""
@@ -108,6 +115,23 @@ def _waiting(queue: Mapping[str, Any]) -> str:
         return f"fits nowhere for {since} after {attempts}{by}; {queue['why']}"
     helps = "one of these happens" if queue["events"] else "anything changes in the cluster"
     return f"fits nowhere for {since} after {attempts}{by}; tried again in {duration(queue['latest'])}, or when {helps}"
+
+
+def _ahead(queue: Mapping[str, Any]) -> str:
+    """Its place in the line, where that is known."""
+    count = queue.get("ahead")
+    if count is None:
+        return ""
+    return f"; {count or 'no'} other pod{'' if count == 1 else 's'} before it"
+
+
+def _held(queue: Mapping[str, Any]) -> str:
+    """Until when, and with whom."""
+    others: Sequence[str] = queue.get("with") or ()
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    beside = f" together with {', '.join(others[:NAMED])}{more}" if others else ""
+    until = f", for {duration(queue['latest'])} more at most" if queue.get("latest") is not None else ""
+    return f"{beside}{until}"
 
 
 def _group(group: Mapping[str, Any]) -> tuple[object, str, str]:

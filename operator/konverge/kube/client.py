@@ -50,6 +50,10 @@ class Client:
         self._retrier = retrier
         self._watch_grace = watch_grace
 
+    def gated(self, gate: WriteGate) -> "Client":
+        """The same client whose writes pass another gate. Close only this one."""
+        return Client(self._transport, self._retrier, gate=gate, watch_grace=self._watch_grace)
+
     async def __aenter__(self) -> Self:
         return self
 

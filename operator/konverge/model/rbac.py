@@ -55,6 +55,8 @@ class Declaration:
     reads: tuple[ResourceType, ...] = ()
     uses_finalizer: bool = False
     extra: tuple[Access, ...] = ()
+    home: tuple[Access, ...] = ()
+    """What it needs in the operator's own namespace alone."""
 
     def accesses(self) -> Iterable[Access]:
         """All that the framework does for the reconciler."""
@@ -90,9 +92,12 @@ def roles(name: str, declarations: Sequence[Declaration], *, namespaces: Sequenc
     return result
 
 
-def leader_election_role(name: str, namespace: str = "") -> Manifest:
-    """The Role with which replicas hold their Lease in the operator's own namespace."""
-    return _role("Role", f"{name}-leader-election", namespace, [Access(Lease, ("get", "create", "update", "patch"))])
+def leader_election_role(name: str, namespace: str = "", declarations: Sequence[Declaration] = ()) -> Manifest:
+    """The Role with which replicas hold their Lease in the operator's own namespace, and what `declarations` need there."""
+    lease = Access(Lease, ("get", "create", "update", "patch"))
+    return _role(
+        "Role", f"{name}-leader-election", namespace, [lease, *(a for each in declarations for a in each.home)]
+    )
 
 
 def user_roles(name: str, resource: ResourceType, *, scale: bool = False) -> list[Manifest]:

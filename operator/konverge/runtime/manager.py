@@ -39,7 +39,7 @@ class Elector(Protocol):
 
 
 class Runnable(Protocol):
-    """What only a leader runs beside the controllers, such as the scheduler. Ends by being cancelled."""
+    """What runs beside the controllers, such as the scheduler. Ends by being cancelled."""
 
     async def run(self) -> None:
         """Work for ever."""
@@ -49,7 +49,8 @@ class Runnable(Protocol):
 class Manager:
     """Starts and stops the parts of an operator in order.
 
-    `block_writes` is called with a reason when the lease is lost, before anything else. Times are in seconds.
+    `leader_only` runs beside the controllers, `everywhere` on replicas that stand by as well, from before the caches have
+    listed. `block_writes` is called with a reason when the lease is lost, before anything else. Times are in seconds.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Manager:
         recorder: EventRecorder,
         block_writes: Callable[[str], None],
         leader_only: Sequence[Runnable] = (),
+        everywhere: Sequence[Runnable] = (),
         elector: Elector | None = None,
         on_leading: Callable[[bool], None] | None = None,
         sync_timeout: float = SYNC_TIMEOUT,
@@ -67,7 +69,7 @@ class Manager:
     ) -> None:
         self.caches, self._controllers, self._recorder = caches, controllers, recorder
         self._block_writes, self._leader_only, self._elector = block_writes, leader_only, elector
-        self._on_leading = on_leading
+        self._everywhere, self._on_leading = everywhere, on_leading
         self._sync_timeout, self._shutdown_budget = sync_timeout, shutdown_budget
         self.leading = False
         self.synced = False
@@ -82,6 +84,7 @@ class Manager:
         background = [
             asyncio.create_task(self._recorder.run(), name="events"),
             asyncio.create_task(self.caches.run(), name="caches"),
+            *(asyncio.create_task(each.run(), name=type(each).__name__) for each in self._everywhere),
         ]
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:

@@ -142,6 +142,13 @@ class Metrics:
             ["queue", "event"],
             registry=registry,
         )
+        self.hint_time = Histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "How long a plugin took to say whether an event may help pods that it turned away.",
+            ["plugin", "event", "hint"],
+            buckets=PLUGIN_BUCKETS,
+            registry=registry,
+        )
         self.preemption_attempts = Counter(
             "scheduler_preemption_attempts", "Attempts to make room by preemption.", registry=registry
         )
@@ -334,6 +341,10 @@ class SchedulerMetrics:
     def extension_point(self, profile: str, point: str, status: str, seconds: float) -> None:
         """All plugins of an extension point were called."""
         self._metrics.point_time.labels(point, status, self._label(profile)).observe(seconds)
+
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        """A plugin said whether an event may help pods that it turned away."""
+        self._metrics.hint_time.labels(plugin, event, answer).observe(seconds)
 
     def preemption(self, victims: int) -> None:
         """It was tried to make room for a pod by evicting that many; 0 when that would not help."""

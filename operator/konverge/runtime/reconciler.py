@@ -35,7 +35,7 @@ class Reconciler(ABC, Generic[R]):
     `owns`: kinds of children; `ctx.apply` accepts these only, and a change of a child wakes its owner.
     `watches`: kinds that wake objects through a mapping. `reads`: kinds read from the cache without waking anything.
     `indexes`: how objects of a kind that is read are found by value. `access`: what else it does on the API server, for
-    `konverge rbac`. `predicate`: which changes of the object itself wake it. `workers` objects are reconciled at once;
+    `konverge rbac`, and `home` what of that it does in the operator's own namespace alone. `predicate`: which changes of the object itself wake it. `workers` objects are reconciled at once;
     one reconcile may take `timeout` seconds. `shards` cuts the queue, with a share of the workers for each shard: objects
     for whose key `shard_of` gives the same text (default: the whole key) share one, so that with the namespace no tenant
     can hold up the others.
@@ -52,6 +52,7 @@ class Reconciler(ABC, Generic[R]):
     indexes: ClassVar[tuple[IndexDeclaration, ...]] = ()
     predicate: ClassVar[Predicate] = staticmethod(changed)
     access: ClassVar[tuple[Access, ...]] = ()
+    home: ClassVar[tuple[Access, ...]] = ()
     workers: ClassVar[int] = DEFAULT_WORKERS
     timeout: ClassVar[float] = DEFAULT_TIMEOUT
     shards: ClassVar[int] = 1
@@ -67,6 +68,7 @@ class Reconciler(ABC, Generic[R]):
         reads: Sequence[Readable] = (),
         indexes: Sequence[IndexDeclaration] = (),
         access: Sequence[Access] = (),
+        home: Sequence[Access] = (),
         predicate: Predicate | None = None,
         workers: int | None = None,
         timeout: float | None = None,
@@ -81,6 +83,7 @@ class Reconciler(ABC, Generic[R]):
         cls.reads = _joined(cls.reads, views)
         cls.indexes = _joined(cls.indexes, indexes)
         cls.access = _joined(cls.access, access)
+        cls.home = _joined(cls.home, home)
         if predicate is not None:
             cls.predicate = staticmethod(predicate)
         if workers is not None:

@@ -7,7 +7,7 @@ for an event that may help, anything else for its backoff. Each is told in its e
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,10 +16,10 @@ from konverge.cache.store import Change
 from konverge.errors import PluginFailed
 from konverge.model.meta import uid_of
 from konverge.ports import Api, Clock, Recorder
-from konverge.scheduler.bind import Assignment, Binder
+from konverge.scheduler.bind import Assignment, Binder, Booker
 from konverge.scheduler.cycle import Choice, Cycle
 from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import ClusterEvent, PodChange
 from konverge.scheduler.evictions import Evictions, Hands
 from konverge.scheduler.permit import permit
 from konverge.scheduler.podinfo import PodInfo
@@ -57,6 +57,10 @@ class Desk:
     watch: PluginWatch
     readmit: Callable[[PodInfo], None]
     """Puts a pod where it belongs now, when it has left the queue meanwhile."""
+    booker: Booker | None = None
+    """Asked before each bind, where other replicas place pods too."""
+    elsewhere: Callable[[str], bool] = lambda _uid: False
+    """Whether another replica is about to bind the pod of that uid."""
 
 
 class Attempts:
@@ -65,7 +69,7 @@ class Attempts:
     def __init__(self, desk: Desk, cycle: Cycle) -> None:
         self._desk, self._cycle = desk, cycle
         self._status = StatusWriter(desk.api, desk.pods, desk.clock)
-        self._binder = Binder(desk.api, desk.pods, self._status, desk.clock, self, desk.room, desk.watch)
+        self._binder = Binder(desk.api, desk.pods, self._status, desk.clock, self, desk.room, desk.watch, desk.booker)
         self._evictions = Evictions(
             Hands(desk.api, desk.pods, desk.clock, desk.recorder, self._binder.let_go, self._room_made)
         )
@@ -86,6 +90,10 @@ class Attempts:
     def let_go(self, uid: str, reason: str) -> None:
         """The pod is not to be bound any more; give its node back at once if it waits for its bind."""
         self._binder.let_go(uid, reason)
+
+    def past_permit(self) -> Iterator[PodInfo]:
+        """The pods that may be bound, as far as their own plugins are concerned, and are not yet at it."""
+        return self._binder.past_permit()
 
     def on_pod(self, change: Change) -> None:
         """A pod that waits for its bind and is deleted, or bound by others, keeps its node no longer."""
@@ -139,7 +147,8 @@ class Attempts:
             return leave
         if leave:
             desk.room.hold(pod, node_name, leave)
-        self._binder.start(Assignment(waiting, node_name, state, profile, started, desk.watch.sampled))
+        epoch = 0 if desk.booker is None else desk.booker.epoch
+        self._binder.start(Assignment(waiting, node_name, state, profile, started, desk.watch.sampled, epoch))
         return None
 
     # How attempts end
@@ -170,9 +179,9 @@ class Attempts:
         """Undo what was promised to the pod. Whether it still waits in the queue, to be told and tried again."""
         desk, pod = self._desk, assignment.waiting.pod
         unreserve(assignment.profile, assignment.state, pod, assignment.node_name)
-        if desk.snapshot.is_assumed(pod.uid):
+        if desk.snapshot.is_assumed(pod.uid) and not desk.elsewhere(pod.uid):
             desk.snapshot.forget(pod.uid)
-            desk.queue.notify([ClusterEvent.POD_GONE])
+            desk.queue.notify([ClusterEvent.POD_GONE], PodChange(pod, None))
         raw = desk.pods.get(pod.key)
         current = None if raw is None else PodInfo(raw)
         if current is None or current.uid != pod.uid or not current.waiting:

@@ -1,27 +1,28 @@
 """Binding, beside the scheduling of further pods: the one path by which a chosen node becomes true, or is undone.
 
-    wait for leave (Permit) -> PreBind -> a slot -> Bind -> PostBind
+    wait for leave (Permit) -> book -> PreBind -> a slot -> Bind -> PostBind
 
 In flow a pod and its node, already assumed in the snapshot; out flows the bind, and then one of three calls: `bound`,
 `rejected`, or `failed`, after which the caller rolls back. A write that failed may still have taken effect. So before
 anything is undone the server is asked how the pod stands; until it has answered, the room on the node stays taken.
-Only Bind takes a slot: what a pod waits for before may take minutes.
+Only Bind takes a slot: what a pod waits for before may take minutes. Booking is for replicas that share the work.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 from konverge.cache.informer import Cache
-from konverge.errors import KonvergeError, NotFound, PluginFailed
+from konverge.errors import KonvergeError, NotFound, PluginFailed, SchedulingError
 from konverge.model.meta import uid_of
 from konverge.model.resource import Pod
 from konverge.ports import Clock, Reader
 from konverge.scheduler.diagnosis import Diagnosis, turned_away
 from konverge.scheduler.framework import Code, CycleState, Point, Verdict
+from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile
 from konverge.scheduler.queue import Waiting
 from konverge.scheduler.status import StatusWriter
@@ -52,6 +53,8 @@ class Assignment:
     """When its attempt began, monotonic seconds."""
     sampled: bool = False
     """Whether the attempt is measured."""
+    epoch: int = 0
+    """What was known of other replicas' bookings when the node was chosen; see `Booker`."""
 
 
 class Outcome(Protocol):
@@ -70,6 +73,21 @@ class Outcome(Protocol):
         ...
 
 
+class Booker(Protocol):
+    """Gives leave to bind where other replicas place pods as well; see `bookings`."""
+
+    epoch: int
+    """What is known of the others' bookings: another number whenever there is more."""
+
+    async def book(self, assignment: Assignment) -> str:
+        """Wait for leave. Empty when it is given, else why not."""
+        ...
+
+    def end(self, uid: str, *, bound: bool) -> None:
+        """The pod is bound, or will not be."""
+        ...
+
+
 class Binder:
     """Takes pods from reserve to their node in the background, a bounded number of binds at a time."""
 
@@ -82,9 +100,10 @@ class Binder:
         outcome: Outcome,
         room: WaitingRoom,
         watch: PluginWatch,
+        booker: Booker | None = None,
     ) -> None:
         self._reader, self._pods, self._status, self._clock, self._outcome = reader, pods, status, clock, outcome
-        self._room, self._watch = room, watch
+        self._room, self._watch, self._booker = room, watch, booker
         self._slots = asyncio.Semaphore(MAX_BINDS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._preparing: dict[str, tuple[Assignment, asyncio.Task[None]]] = {}
@@ -106,6 +125,10 @@ class Binder:
     def prepares(self, uid: str) -> bool:
         """Whether the pod is on its way to a node, and not yet at its Bind."""
         return uid in self._preparing
+
+    def past_permit(self) -> Iterator[PodInfo]:
+        """The pods that have all leave they need, and are not yet at their Bind."""
+        return (each.waiting.pod for each, _ in self._preparing.values() if not self._room.keeps(each.waiting.pod.uid))
 
     def let_go(self, uid: str, reason: str) -> bool:
         """End what the pod waits for or prepares, and fail its assignment. False when it is not at that, or not any more."""
@@ -137,7 +160,7 @@ class Binder:
         uid = assignment.waiting.pod.uid
         if self._preparing.get(uid) == (assignment, task):
             self._room.drop(uid)
-            self._outcome.failed(assignment, self._prepared(uid) or "cancelled")
+            self._fail(assignment, self._prepared(uid) or "cancelled")
 
     async def _run(self, assignment: Assignment) -> None:
         pod = assignment.waiting.pod
@@ -145,13 +168,14 @@ class Binder:
             diagnosis = await self._prepare(assignment)
         except Exception as error:  # noqa: BLE001 - whatever a PreBind plugin raises, the assumption must end
             self._prepared(pod.uid)
-            self._outcome.failed(assignment, str(error))
+            self._fail(assignment, str(error))
             return
         reason = self._prepared(pod.uid)
         if reason:  # a PreBind plugin went on although it was cancelled
-            self._outcome.failed(assignment, reason)
+            self._fail(assignment, reason)
             return
         if diagnosis is not None:
+            self._end(pod.uid, bound=False)
             self._outcome.rejected(assignment, diagnosis)
             return
         async with self._slots:
@@ -160,10 +184,19 @@ class Binder:
                 await self._bind(assignment)
             except Exception as error:  # noqa: BLE001 - whatever a Bind plugin raises, the assumption must end
                 if not await self._holds_after_all(assignment):
-                    self._outcome.failed(assignment, f"binding rejected: {error}")
+                    self._fail(assignment, f"binding rejected: {error}")
                     return
+            self._end(pod.uid, bound=True)
             self._outcome.bound(assignment)
             self._post_bind(assignment)
+
+    def _fail(self, assignment: Assignment, message: str) -> None:
+        self._end(assignment.waiting.pod.uid, bound=False)
+        self._outcome.failed(assignment, message)
+
+    def _end(self, uid: str, *, bound: bool) -> None:
+        if self._booker is not None:
+            self._booker.end(uid, bound=bound)
 
     def _prepared(self, uid: str) -> str:
         """The pod is past what it could be let go from; why it was let go, empty if it was not."""
@@ -171,12 +204,17 @@ class Binder:
         return self._let_go.pop(uid, "")
 
     async def _prepare(self, assignment: Assignment) -> Diagnosis | None:
-        """Wait for leave and run the PreBind plugins; a diagnosis if one rejects the pod. Raises: PluginFailed."""
+        """Wait for leave and run the PreBind plugins; a diagnosis if one rejects the pod.
+
+        Raises: PluginFailed; SchedulingError when another replica was faster.
+        """
         pod, profile = assignment.waiting.pod, assignment.profile
         if pod.uid in self._room:
             decision = await self._room.decision(pod.uid)
             if decision.verdict.rejected:
                 return turned_away(decision.plugin, decision.verdict.reasons)
+        if self._booker is not None and (refusal := await self._booker.book(assignment)):
+            raise SchedulingError(refusal)
         if not profile.pre_binds:
             return None
         since = self._clock.monotonic()

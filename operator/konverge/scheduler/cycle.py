@@ -5,13 +5,14 @@ snapshot holds still. A plugin that raises, or answers what it must not, ends th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from konverge.ports import Random
 from konverge.scheduler.columns import IntArray
+from konverge.scheduler.company import Companies
 from konverge.scheduler.diagnosis import Diagnosis
 from konverge.scheduler.framework import BatchVerdict, Code, CycleState, Filter, Point, PreFilterResult
 from konverge.scheduler.memo import Memo
@@ -22,7 +23,6 @@ from konverge.scheduler.profile import Profile
 from konverge.scheduler.scoring import Scoring, total_of
 from konverge.scheduler.sieve import Sieve, Sieves
 from konverge.scheduler.snapshot import Snapshot
-from konverge.scheduler.trial import PodTrials
 from konverge.scheduler.watch import UNWATCHED, PluginWatch, misplaced
 
 MIN_FEASIBLE: Final = 100
@@ -83,6 +83,7 @@ class Cycle:
             Sieves(snapshot, memo, watch, self._nominations, random),
             Scoring(snapshot, memo, watch),
         )
+        self._companies = Companies(snapshot, self._nominations, self._place)
         self._start = 0
 
     def schedule(self, profile: Profile, pod: PodInfo) -> Choice | Diagnosis:
@@ -115,7 +116,22 @@ class Cycle:
                     verdicts.append((plugin, plugin.filter_batch(state, pod, self._snapshot, rows)))
         return Judgement(rows, diagnosis, verdicts)
 
+    def still_fits(self, profile: Profile, pod: PodInfo, node_name: str) -> bool:
+        """Whether the pod, which is counted nowhere now, fits that node as things are. Raises: PluginFailed.
+
+        Plugins that reserve are not asked: what the pod was promised is in their books already.
+        """
+        asked = _without_books(profile)
+        state, diagnosis = CycleState(), Diagnosis(nodes=len(self._snapshot))
+        rows = self._pre_filter(asked, state, pod, diagnosis, state.skipped)
+        rows = rows[rows == self._snapshot.row_of(node_name)]
+        return bool(len(rows) and len(self._sieves.sieve(asked, state, pod).passing(rows)))
+
     # Inside
+
+    def _place(self, profile: Profile, pod: PodInfo) -> str | Diagnosis:
+        found = self.schedule(profile, pod)
+        return found.node_name if isinstance(found, Choice) else found
 
     def _feasible(self, profile: Profile, state: CycleState, pod: PodInfo) -> IntArray | Diagnosis:
         """The nodes to choose from, as rows; or why there are none, and the way out that PostFilter plugins see."""
@@ -125,8 +141,8 @@ class Cycle:
         found = self._find(profile, state, pod, diagnosis)
         if len(found):
             return found
-        trials = PodTrials(profile, state, pod, self._snapshot, self._nominations, self._random)
-        post_filter(profile, self._watch, state, pod, trials, diagnosis)
+        trials = self._sieves.trials(profile, state, pod)
+        post_filter(profile, self._watch, state, pod, trials, diagnosis, self._companies)
         return diagnosis
 
     def _find(self, profile: Profile, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> IntArray:
@@ -212,6 +228,15 @@ class Cycle:
         """The row of the highest score; chance decides between equals."""
         best = self._scoring.best(profile, state, pod, rows)
         return int(best[int(self._random.random() * len(best))])
+
+
+def _without_books(profile: Profile) -> Profile:
+    keeps = {plugin.name for plugin in profile.reserves}
+    return replace(
+        profile,
+        pre_filters=tuple(plugin for plugin in profile.pre_filters if plugin.name not in keeps),
+        filters=tuple(plugin for plugin in profile.filters if plugin.name not in keeps),
+    )
 
 
 def nodes_wanted(percentage: int, nodes: int) -> int:

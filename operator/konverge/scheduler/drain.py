@@ -7,7 +7,7 @@ would come back to the same node.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -29,8 +29,11 @@ AT_ONCE: Final = 16
 class Drain:
     """See the module."""
 
-    def __init__(self, writer: Writer, pods: Cache, policies: Policies, clock: Clock) -> None:
-        self._writer, self._pods, self._policies, self._clock = writer, pods, policies, clock
+    def __init__(
+        self, writer: Writer, pods: Cache, policies: Policies, clock: Clock, mine: Callable[[PodInfo], bool]
+    ) -> None:
+        """`mine` says which pods are for this replica."""
+        self._writer, self._pods, self._policies, self._clock, self._mine = writer, pods, policies, clock, mine
         self._turn = 0
 
     async def run(self) -> None:
@@ -51,6 +54,7 @@ class Drain:
             and not (pod.deleting or pod.finished)
             and _comes_back(pod.raw["metadata"])
             and self._policies.owner_of(pod) in owners
+            and self._mine(pod)
         ]
         start = self._turn % len(found) if found else 0
         self._turn += AT_ONCE

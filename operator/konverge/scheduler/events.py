@@ -1,7 +1,12 @@
-"""What happens in a cluster that may let a waiting pod fit: the kinds, and how the change of an object maps to them."""
+"""What happens in a cluster that may let a waiting pod fit: the kinds, and how the change of an object maps to them.
+
+A kind of event goes with its cause, the object before and after: plugins can tell from it which pods it helps.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Final
 
 from konverge.model.resource import (
@@ -20,6 +25,7 @@ from konverge.model.resource import (
     StorageClass,
     VolumeAttachment,
 )
+from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 
 
@@ -30,8 +36,9 @@ class ClusterEvent(Enum):
     NODE_ALLOCATABLE = "node allocatable changed"
     NODE_LABEL = "node labels changed"
     NODE_TAINT = "node taints changed, or it was cordoned or uncordoned"
+    NODE_GONE = "a node went away"
     POD_GONE = "a pod left its node"
-    POD_PLACED = "a pod came onto a node, or one there got other labels"
+    POD_PLACED = "a pod came onto a node, or one there got other labels or began to leave"
     POD_SHRUNK = "a pod on a node asks for less"
     CLAIM_CHANGED = "a PersistentVolumeClaim changed"
     VOLUME_CHANGED = "a PersistentVolume changed"
@@ -46,6 +53,50 @@ class ClusterEvent(Enum):
 
 
 ANY_EVENT: Final = frozenset(ClusterEvent)
+
+
+class NodeChange:
+    """A node that came (no `old`), changed, or went (no `new`). The nodes are parsed when asked for, and bear no pods."""
+
+    def __init__(self, old: Object | None, new: Object | None) -> None:
+        self._old, self._new = old, new
+
+    @cached_property
+    def old(self) -> NodeInfo | None:
+        """The node before."""
+        return None if self._old is None else NodeInfo(self._old)
+
+    @cached_property
+    def new(self) -> NodeInfo | None:
+        """The node now."""
+        return None if self._new is None else NodeInfo(self._new)
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """A pod that came onto a node (no `old`), changed there, or left it (no `new`). It may have been nominated only."""
+
+    old: PodInfo | None
+    new: PodInfo | None
+
+    @property
+    def uid(self) -> str:
+        """Which pod it is."""
+        pod = self.new or self.old
+        return pod.uid if pod else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadChange:
+    """An object of a resource that plugins read, which came (no `old`), changed, or went (no `new`)."""
+
+    resource: ResourceType
+    old: Object | None
+    new: Object | None
+
+
+Cause = NodeChange | PodChange | ReadChange
+"""What brought an event."""
 
 _READ: Final[Mapping[ResourceType, ClusterEvent]] = {
     PersistentVolumeClaim: ClusterEvent.CLAIM_CHANGED,

@@ -21,7 +21,7 @@ from konverge.scheduler.nodegroups import node_groups
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import DEFAULT_PLUGINS, Profile
 from konverge.scheduler.snapshot import Snapshot
-from konverge.scheduler.variants import Variants
+from konverge.scheduler.variants import SHARES, Variants
 from konverge.scheduler.whereabouts import Sight, gang_with, place_of, policies_for
 
 BEST: Final = 5
@@ -77,6 +77,7 @@ def explain(sight: Sight, namespace: str, name: str, *, attempt: bool = True) ->
         "plugins": [],
         "added": [],
         "leftOut": [],
+        "versions": [],
         "attempt": None,
     }
     if variants is None or profile is None or not attempt or pod.finished or pod.deleting:
@@ -87,6 +88,7 @@ def explain(sight: Sight, namespace: str, name: str, *, attempt: bool = True) ->
         "plugins": plugins,
         "added": [label for label in plugins if label not in defaults],
         "leftOut": [name for name in defaults if name not in plugins],
+        "versions": list(_versions(variants, profile)),
         "gang": gang_with(sight, variants.config, profile, pod),
         "attempt": _attempt(sight, profile, pod),
     }
@@ -169,6 +171,19 @@ def _without_node(raw: Object, *, nominated: bool = True) -> Object:
     if not nominated:
         status = {field: value for field, value in status.items() if field != "nominatedNodeName"}
     return {**raw, "spec": spec, "status": status}
+
+
+def _versions(variants: Variants, profile: Profile) -> Iterator[dict[str, Any]]:
+    """The plugins that are there in two versions, with the one that the pod meets."""
+    met = {plugin.name: plugin.version for plugin in _plugins(profile)}
+    uses = [use for plugins in variants.config.plugins.values() for use in plugins.enabled]
+    for use in {use.name: use for use in uses if use.version and use.canary_percent < SHARES}.values():
+        yield {
+            "plugin": use.name,
+            "meets": met.get(use.name, ""),
+            "canary": use.version,
+            "percent": use.canary_percent,
+        }
 
 
 def _plugins(profile: Profile) -> Iterator[Plugin]:

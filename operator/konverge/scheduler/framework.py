@@ -11,7 +11,7 @@ Plugins are pure: no clock, no chance, no I/O, save for PreBind and Bind, which 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
@@ -25,9 +25,11 @@ from konverge.model.resource import ResourceType
 from konverge.ports import Random
 from konverge.scheduler.columns import BoolArray, IntArray
 from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.events import ANY_EVENT, ClusterEvent
+from konverge.scheduler.events import ANY_EVENT, Cause, ClusterEvent
 from konverge.scheduler.handle import Handle
+from konverge.scheduler.limits import Limits
 from konverge.scheduler.nodeinfo import NodeInfo
+from konverge.scheduler.occupants import Occupants
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
@@ -154,7 +156,7 @@ class Plugin(ABC):
     """The same, of resources that a cluster may lack: read where the server had them when the operator started."""
 
     node_only: ClassVar[bool] = False
-    """With a `signature`: whether the pods on a node change nothing about what the plugin says of it."""
+    """Whether pods change nothing about what the plugin says of a node: neither those on it nor those elsewhere."""
 
     @classmethod
     def label(cls) -> str:
@@ -170,6 +172,18 @@ class Plugin(ABC):
         Pods with equal signatures get the same answers, so these are kept for each node until the node or a pod on it
         changes, and the per-node methods are asked about single nodes that did. None, the default: ask each time.
         """
+        return None
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:  # noqa: ARG002 - for overriding
+        """Whether one of `events`, brought by `cause`, may make the pod fit, which this plugin turned away.
+
+        True where in doubt: a pod that is not queued for what would have helped waits for minutes. Pure, and quick: it is
+        asked while all pods wait. Where it raises the pod is queued.
+        """
+        return True
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable | None:  # noqa: ARG002 - for overriding
+        """What `hint` reads of the pod: of pods with equal keys one is asked about. None, the default: of each."""
         return None
 
 
@@ -235,6 +249,13 @@ class Filter(Plugin):
                 reasons.setdefault(reason, np.zeros(len(rows), dtype=np.bool_))[index] = True
         return BatchVerdict(reasons, final)
 
+    def limits(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Limits | None:  # noqa: ARG002 - for overriding
+        """The same as sums over the pods on each node, for preemption on many nodes. None: take pods off and ask `filter`.
+
+        Not asked of a plugin that is `node_only`: what pods leave changes nothing about it.
+        """
+        return None
+
 
 class Trial(Protocol):
     """A node as it would be with other pods on it."""
@@ -267,8 +288,22 @@ class Trials(Protocol):
         """Chance."""
         ...
 
+    @property
+    def occupants(self) -> Occupants:
+        """The pods on nodes by importance."""
+        ...
+
+    @property
+    def nominated(self) -> Mapping[str, Sequence[PodInfo]]:
+        """By node, the other pods nominated to it to which the pod must leave their room."""
+        ...
+
     def on(self, node: NodeInfo) -> AbstractContextManager[Trial]:
         """Try things on this node; afterwards they have not happened."""
+        ...
+
+    def limits(self, rows: IntArray) -> Sequence[Limits | BatchVerdict] | None:
+        """What each filter says of `rows`: as sums over the pods there, or whatever pods leave. None where one cannot."""
         ...
 
 
@@ -283,12 +318,34 @@ class PostFilterResult:
     """Pods to evict from that node, in order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Company:
+    """The pods without which the node of a pod is worth nothing."""
+
+    name: str
+    """What they are, for messages, and no other company: `gang default/train`."""
+    needed: int
+    """How many of `pods` must find a node too."""
+    pods: tuple[PodInfo, ...]
+    """In the order in which they are to be placed."""
+
+
 class PostFilter(Plugin):
     """Looks for a way out when no node fits."""
 
     @abstractmethod
     def post_filter(self, state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis, /) -> PostFilterResult:
         """Success with a nomination, or a rejection; the first success ends the search. The scheduler evicts."""
+
+    def company(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> Company | None:  # noqa: ARG002 - for overriding
+        """Who must find a node as well, so that anybody may be evicted for `pod`. None, the default: nobody.
+
+        Asked for whatever way out any plugin finds that has victims.
+        """
+        return None
+
+    def room_is_made(self, pod: PodInfo, company: Company, /) -> None:
+        """The victims of `pod` go: enough of its company would find nodes now, if they were tried next."""
 
 
 class PreScore(Plugin):
@@ -341,6 +398,13 @@ class Permit(Plugin):
     @abstractmethod
     def permit(self, state: CycleState, pod: PodInfo, node_name: str, /) -> PermitResult:
         """Success, a rejection, or wait; who waits goes on by `Handle.waiting`."""
+
+    def patient(self, pod: PodInfo, /) -> bool:  # noqa: ARG002 - for overriding
+        """Whether the pod waits out its backoff though nobody else is to be tried.
+
+        So should one whose failure makes others give back the room that it would find at once, and take from them again.
+        """
+        return False
 
 
 class PreBind(Plugin):

@@ -94,7 +94,7 @@ def census(gang: Gang, scheduler_name: str, lister: Lister, default: int) -> Cen
     """Count a gang. `default` is the minCount where no member says otherwise; of several numbers the largest holds."""
     counts: list[int] = []
     unbound, bound = set(), set()
-    for raw in _members(gang, lister):
+    for raw in members(gang, lister):
         count = _min_count_or_none(raw)
         if count is not None:
             counts.append(count)
@@ -125,7 +125,8 @@ def unplaced(family: Family, lister: Lister, snapshot: Snapshot) -> int:
     return sum(pod.waiting and snapshot.node_of(pod.uid) is None and family_of(pod) == family for pod in pods)
 
 
-def _members(gang: Gang, lister: Lister) -> Iterable[Object]:
+def members(gang: Gang, lister: Lister) -> Iterable[Object]:
+    """The pods that say that they are in the gang."""
     for raw in lister.list(Pod, gang.namespace):
         labels = labels_of(raw)
         if (labels.get(GANG) or labels.get(POD_GROUP)) == gang.name:

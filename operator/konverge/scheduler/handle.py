@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from konverge.model.meta import Key
 from konverge.model.resource import Object, ResourceType
 from konverge.ports import Writer
 from konverge.scheduler.podinfo import PodInfo
@@ -40,6 +41,10 @@ class Lister(Protocol):
         """Another number whenever something of the resource may read otherwise than before."""
         ...
 
+    def changed(self, resource: ResourceType, since: int) -> Sequence[Key] | None:
+        """Of which objects that holds since then, which was the `version`; None when it may be any of them."""
+        ...
+
     def assume(self, resource: ResourceType, obj: Object) -> None:
         """Read `obj`, a changed copy of what was read, until the server shows another version of it, or it is forgotten."""
         ...
@@ -72,6 +77,8 @@ class WaitingPod:
     node_name: str
     plugins: frozenset[str]
     """Those that keep it waiting."""
+    until: float
+    """When the first of them gives up on it, monotonic seconds."""
 
 
 class WaitingPods(Protocol):

@@ -9,7 +9,15 @@ from collections.abc import Callable
 from konverge.cache.store import Change, ChangeType
 from konverge.model.resource import Object, ResourceType
 from konverge.scheduler.changes import Changes
-from konverge.scheduler.events import ClusterEvent, node_events, read_events, shrunk
+from konverge.scheduler.events import (
+    ClusterEvent,
+    NodeChange,
+    PodChange,
+    ReadChange,
+    node_events,
+    read_events,
+    shrunk,
+)
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.queue import SchedulingQueue
 from konverge.scheduler.snapshot import Snapshot
@@ -38,12 +46,13 @@ class Intake:
         """A node came, changed or went."""
         if change.new is None:
             self._snapshot.remove_node(change.key.name)
+            self._queue.notify([ClusterEvent.NODE_GONE], NodeChange(change.old, None))
             return
         self._snapshot.set_node(change.new)
         if change.type is ChangeType.ADDED or change.old is None:
-            self._queue.notify([ClusterEvent.NODE_ADDED])
+            self._queue.notify([ClusterEvent.NODE_ADDED], NodeChange(None, change.new))
         else:
-            self._queue.notify(node_events(change.old, change.new))
+            self._queue.notify(node_events(change.old, change.new), NodeChange(change.old, change.new))
 
     def on_namespace(self, change: Change) -> None:
         """A namespace came, changed its labels or went: other pods may be meant by affinity now."""
@@ -59,7 +68,7 @@ class Intake:
         def on_change(change: Change) -> None:
             if events := read_events(resource, change.old, change.new):
                 self._changes.notify()
-                self._queue.notify(events)
+                self._queue.notify(events, ReadChange(resource, change.old, change.new))
 
         return on_change
 
@@ -95,22 +104,28 @@ class Intake:
         assumed = self._snapshot.is_assumed(pod.uid)
         self._snapshot.place(pod)
         if before is None or assumed or before.labels != pod.labels or before.deleting != pod.deleting:
-            self._queue.notify([ClusterEvent.POD_PLACED])
+            self._queue.notify([ClusterEvent.POD_PLACED], PodChange(None if assumed else before, pod))
         if before is None:
             return
         if node_name != pod.node_name:
-            self._queue.notify([ClusterEvent.POD_GONE])
+            self._queue.notify([ClusterEvent.POD_GONE], PodChange(before, None))
         elif shrunk(before, pod):
-            self._queue.notify([ClusterEvent.POD_SHRUNK])
+            self._queue.notify([ClusterEvent.POD_SHRUNK], PodChange(before, pod))
 
     def _gone(self, pod: PodInfo) -> None:
         self._ledger.gone(pod.uid)
+        nominated = self._queue.nominations.node_of(pod.uid)
         self._queue.discard(pod.uid)
         self._leave(pod.uid)
+        if nominated:
+            # It has no node, but others of no higher priority were kept from the room that was meant for it.
+            self._queue.notify([ClusterEvent.POD_GONE], PodChange(pod, None))
 
     def _leave(self, uid: str) -> None:
+        # As it was counted: the version that the cache saw last may differ.
+        counted = self._snapshot.pod(uid)
         if self._snapshot.forget(uid):
-            self._queue.notify([ClusterEvent.POD_GONE])
+            self._queue.notify([ClusterEvent.POD_GONE], PodChange(counted, None))
 
 
 def _info(raw: Object | None) -> PodInfo | None:

@@ -1,6 +1,5 @@
 """The caches as plugins read them: what the server shows, and over it what plugins assume that it will show soon."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -10,6 +9,7 @@ from konverge.errors import SchedulingError
 from konverge.model.meta import Key, key_of, resource_version
 from konverge.model.resource import Object, ResourceType
 from konverge.scheduler.handle import Index
+from konverge.scheduler.rowlog import Log
 
 
 class CacheLister:
@@ -18,7 +18,7 @@ class CacheLister:
     def __init__(self, caches: Mapping[ResourceType, Cache]) -> None:
         self._caches = caches
         self._assumed: dict[ResourceType, dict[Key, Object]] = {}
-        self._versions: Counter[ResourceType] = Counter()
+        self._logs: dict[ResourceType, Log[Key]] = {resource: Log() for resource in caches}
         self._indexes: set[tuple[ResourceType, str]] = set()
         for resource, cache in caches.items():
             cache.subscribe(partial(self._changed, resource))
@@ -44,34 +44,41 @@ class CacheLister:
     def version(self, resource: ResourceType) -> int:
         """Another number whenever something of the resource may read otherwise than before."""
         self._cache(resource)
-        return self._versions[resource]
+        return self._logs[resource].end
+
+    def changed(self, resource: ResourceType, since: int) -> Sequence[Key] | None:
+        """Of which objects that holds since then, which was the `version`; None when it may be any of them."""
+        self._cache(resource)
+        return self._logs[resource].since(since)
 
     def assume(self, resource: ResourceType, obj: Object) -> None:
         """Read `obj`, a changed copy of what was read, until the server shows another version of it, or it is forgotten."""
         self._cache(resource)
         self._assumed.setdefault(resource, {})[key_of(obj)] = obj
-        self._versions[resource] += 1
+        self._logs[resource].note(key_of(obj))
 
     def forget(self, resource: ResourceType, obj: Object) -> None:
         """Read what the server has again, if `obj` is what is assumed."""
         assumed, key = self._assumed.get(resource, {}), key_of(obj)
         if assumed.get(key) is obj:
             del assumed[key]
-            self._versions[resource] += 1
+            self._logs[resource].note(key)
 
     def wrote(self, resource: ResourceType, obj: Object) -> None:
         """Take over what a write returned: the next read gives it or something newer."""
         self._cache(resource).wrote(obj)
 
-    def _changed(self, resource: ResourceType, _change: Change) -> None:
-        self._versions[resource] += 1
+    def _changed(self, resource: ResourceType, change: Change) -> None:
+        self._logs[resource].note(change.key)
 
     def _as_assumed(self, resource: ResourceType, shown: Objects) -> Sequence[Object]:
         """The objects with what is assumed in the place of what is shown."""
-        cache = self._cache(resource)
+        cache, assumed = self._cache(resource), self._assumed.get(resource) or {}
+        if len(shown) < len(assumed):
+            return [self._standing(resource, key_of(obj), obj) or obj for obj in shown]
         instead = {
             id(now): standing
-            for key in list(self._assumed.get(resource, ()))
+            for key in list(assumed)
             if (now := cache.get(key)) is not None and (standing := self._standing(resource, key, now)) is not None
         }
         return [instead.get(id(obj), obj) for obj in shown] if instead else shown

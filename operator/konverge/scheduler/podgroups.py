@@ -18,7 +18,8 @@ from konverge.scheduler.podinfo import PodInfo
 _ASKED: Final = 128
 """So many questions are counted on, the latest used ones: 8 bytes a node or a domain each."""
 
-_Key = tuple[str, frozenset[tuple[str, str]], bool, str]
+GroupKey = tuple[str, frozenset[tuple[str, str]], bool, str]
+"""What pods of a group have in common."""
 _Labels = Callable[[str], InternedColumn[str | None]]
 _Wanted = Callable[["PodGroup"], bool]
 
@@ -71,8 +72,10 @@ class PodGroups:
     def __init__(self, labels: _Labels) -> None:
         """`labels` gives the column of a node label."""
         self._labels = labels
-        self._groups: dict[str, dict[_Key, PodGroup]] = {}
+        self._groups: dict[str, dict[GroupKey, PodGroup]] = {}
         self._questions: LatestUsed[Hashable, _Question] = LatestUsed(_ASKED, self._no_longer)
+        self.version = 0
+        """Another number whenever `wanted` functions may say something else than before."""
         self.near: TermCounts[AffinityTerm] = TermCounts(labels)
         """The pods that require to be near others, by the term that says so."""
         self.apart: TermCounts[AffinityTerm] = TermCounts(labels)
@@ -82,7 +85,7 @@ class PodGroups:
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Count `pod` on `row`."""
-        key = _key(pod)
+        key = group_key(pod)
         group = self._groups.setdefault(pod.namespace, {}).get(key)
         if group is None:
             group = self._groups[pod.namespace][key] = self._begin(pod)
@@ -90,7 +93,7 @@ class PodGroups:
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Count it there no longer."""
-        key = _key(pod)
+        key = group_key(pod)
         groups = self._groups[pod.namespace]
         group = groups[key]
         group.add(row, -1)
@@ -128,6 +131,7 @@ class PodGroups:
     def ask_anew(self) -> None:
         """Something that `wanted` functions read has changed: forget what they said."""
         self._questions.clear()
+        self.version += 1
         for group in self:
             group.counts.clear()
 
@@ -149,7 +153,7 @@ class PodGroups:
         group = PodGroup(pod)
         group.counts = [question.counts for question in self._questions if question.wanted(group)]
         if pod.pod_affinity_text:
-            group.terms = _terms_of(pod)
+            group.terms = terms_on_node(pod)
             group.own_counts = [
                 *self.near.hold((term, term.key) for term in group.terms.near),
                 *self.apart.hold((term, term.key) for term in group.terms.apart),
@@ -194,13 +198,14 @@ class TermCounts(Generic[T]):
                 del self._holders[term], self._counts[term]
 
 
-def _terms_of(pod: PodInfo) -> PodTerms:
-    """A pod on a node whose terms make no sense to us must not keep all other pods from being scheduled."""
+def terms_on_node(pod: PodInfo) -> PodTerms:
+    """The terms of a pod on a node. One whose terms make no sense to us must not keep all other pods from being scheduled."""
     try:
         return pod.affinity_terms
     except (ValueError, KeyError):
         return NO_TERMS
 
 
-def _key(pod: PodInfo) -> _Key:
+def group_key(pod: PodInfo) -> GroupKey:
+    """The group that the pod is in while it is on a node."""
     return pod.namespace, frozenset(pod.labels.items()), pod.deleting, pod.pod_affinity_text

@@ -113,6 +113,11 @@ class Policies:
         return self._by_name.get(scheduler_name, _NONE)
 
     @property
+    def scheduler_names(self) -> frozenset[str]:
+        """The schedulerNames that any policy serves."""
+        return frozenset(self._by_name)
+
+    @property
     def draining(self) -> frozenset[str]:
         """The owners whose pods on nodes have to go."""
         return frozenset(owner for owner, policy in self._by_owner.items() if policy.rule.drain)

@@ -3,8 +3,9 @@
 import logging
 
 from konverge.errors import PluginFailed
+from konverge.scheduler.company import Companies
 from konverge.scheduler.diagnosis import Diagnosis
-from konverge.scheduler.framework import Code, CycleState, Point, Trials
+from konverge.scheduler.framework import Code, CycleState, Point, PostFilterResult, Trials, unschedulable
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile
 from konverge.scheduler.watch import PluginWatch, misplaced
@@ -13,11 +14,18 @@ _log = logging.getLogger(__name__)
 
 
 def post_filter(
-    profile: Profile, watch: PluginWatch, state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis
+    profile: Profile,
+    watch: PluginWatch,
+    state: CycleState,
+    pod: PodInfo,
+    trials: Trials,
+    diagnosis: Diagnosis,
+    companies: Companies,
 ) -> None:
     """Ask the PostFilter plugins until one finds a way, or says that there is none; the answer goes into `diagnosis`.
 
-    One that fails takes nothing away from why the pod fits nowhere: its error is added to that.
+    One that fails takes nothing away from why the pod fits nowhere: its error is added to that. A way whose victims would
+    go in vain, because others that the pod needs would find no nodes, is none.
     """
     said: list[str] = []
     diagnosis.nominated = None if profile.post_filters else ""
@@ -25,6 +33,8 @@ def post_filter(
         try:
             with watch.call(plugin, Point.POST_FILTER) as call:
                 answer = plugin.post_filter(state, pod, trials, diagnosis)
+                if answer.victims and (lacking := companies.lacking(profile, state, pod, answer)):
+                    answer = PostFilterResult(unschedulable(lacking), node_name="")
                 call.code = answer.verdict.code
             if answer.verdict.code is not Code.SUCCESS and not answer.verdict.rejected:
                 raise misplaced(plugin, Point.POST_FILTER, answer.verdict)
@@ -39,4 +49,5 @@ def post_filter(
         said += answer.verdict.reasons
         if answer.verdict.code is Code.UNRESOLVABLE:
             break
+    companies.stuck(profile, state, pod)
     diagnosis.way_out = ", ".join(said)

@@ -5,17 +5,20 @@ victims hurt least. The order of what counts: budgets violated, the highest prio
 priorities, their number, and how short a time the most important ones have run.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from konverge.model.conditions import find
-from konverge.model.meta import Key
 from konverge.model.resource import Object
 from konverge.model.selectors import Selector
+from konverge.scheduler.columns import IntArray
 from konverge.scheduler.framework import Trial, Verdict, unresolvable
+from konverge.scheduler.importance import rank, started
+from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.snapshot import Snapshot
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
@@ -23,11 +26,34 @@ PREEMPTED: Final = "PreemptionByScheduler"
 
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
-_NOT_YET: Final = datetime.max.replace(tzinfo=UTC)
-"""The start of a pod that has not started: later than any other."""
-
-_LIFT: Final = 2**31
+LIFT: Final = 2**31
 """Makes all priorities positive, so that many pods of low priority do not count less than few."""
+
+
+class Cost(NamedTuple):
+    """How much a preemption hurts; the smaller the better, from the first number on."""
+
+    violations: int
+    """How many of the victims a disruption budget does not allow to go."""
+    highest: int
+    """The priority of the most important victim."""
+    total: int
+    """The sum of all priorities, each lifted above zero."""
+    victims: int
+    newest: int
+    """The start of the victim of the highest priority that runs for longest, in microseconds since 1970, less than zero."""
+
+
+class Way(Protocol):
+    """A way to make room for a pod."""
+
+    @property
+    def cost(self) -> Cost:
+        """How much it hurts."""
+        ...
+
+
+W = TypeVar("W", bound=Way)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +65,39 @@ class Candidate:
     violations: int
     """How many of them a disruption budget does not allow to go."""
 
+    @property
+    def cost(self) -> Cost:
+        """How much it hurts that they go."""
+        highest = self.victims[0].priority
+        longest = min(started(victim) for victim in self.victims if victim.priority == highest)
+        total = sum(victim.priority + LIFT for victim in self.victims)
+        return Cost(self.violations, highest, total, len(self.victims), -longest)
+
 
 class Budgets:
     """The PodDisruptionBudgets of the cluster."""
 
     def __init__(self, budgets: Iterable[Object]) -> None:
-        self._budgets = [budget for budget in map(_Budget.of, budgets) if budget is not None]
+        self._of: defaultdict[str, list[_Budget]] = defaultdict(list)
+        for budget in map(_Budget.of, budgets):
+            if budget is not None:
+                self._of[budget.namespace].append(budget)
+
+    def concern(self, pod: PodInfo) -> bool:
+        """Whether one is for pods like this one, be they accounted for or not."""
+        return any(budget.is_for(pod) for budget in self._of.get(pod.namespace, ()))
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """Those whose going, one after the other in this order, violates a budget, and those whose does not."""
-        left = [budget.allowed for budget in self._budgets]
+        gone: dict[int, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
         for pod in pods:
             violated = False
-            for index, budget in enumerate(self._budgets):
+            for budget in self._of.get(pod.namespace, ()):
                 if budget.covers(pod):
-                    left[index] -= 1
-                    violated = violated or left[index] < 0
+                    count = gone[id(budget)] = gone.get(id(budget), 0) + 1
+                    violated = violated or count > budget.allowed
             (violating if violated else others).append(pod)
         return violating, others
 
@@ -86,13 +127,12 @@ class _Budget:
             disrupted=frozenset(status.get("disruptedPods") or ()),
         )
 
+    def is_for(self, pod: PodInfo) -> bool:
+        """Whether a pod of its namespace has such labels."""
+        return bool(pod.labels) and self.selector.matches(pod.labels)
+
     def covers(self, pod: PodInfo) -> bool:
-        return (
-            bool(pod.labels)
-            and pod.namespace == self.namespace
-            and self.selector.matches(pod.labels)
-            and pod.name not in self.disrupted
-        )
+        return pod.name not in self.disrupted and self.is_for(pod)
 
 
 def select_victims(trial: Trial, pod: PodInfo, budgets: Budgets) -> Candidate | Verdict:
@@ -102,7 +142,7 @@ def select_victims(trial: Trial, pod: PodInfo, budgets: Budgets) -> Candidate | 
     a budget, then the others, each time the most important first. Raises: PluginFailed.
     """
     node_name = trial.node.name
-    lower = sorted((other for other in trial.node.pods.values() if other.priority < pod.priority), key=_rank)
+    lower = sorted((other for other in trial.node.pods.values() if other.priority < pod.priority), key=rank)
     if not lower:
         return unresolvable(NO_VICTIMS)
     for other in lower:
@@ -115,13 +155,18 @@ def select_victims(trial: Trial, pod: PodInfo, budgets: Budgets) -> Candidate | 
     violations = len(victims)
     victims += [other for other in others if not _can_stay(trial, other)]
     if not victims:
-        return unresolvable(f"expected at least one victim pod on node {node_name!r}")
-    return Candidate(node_name, tuple(sorted(victims, key=_rank)), violations)
+        return none_needed(trial.node)
+    return Candidate(node_name, tuple(sorted(victims, key=rank)), violations)
 
 
-def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The candidate that hurts least; of several equal ones the first."""
-    return min(candidates, key=_cost)
+def none_needed(node: NodeInfo) -> Verdict:
+    """What is said of a node where the pod turns out to fit although nobody leaves."""
+    return unresolvable(f"expected at least one victim pod on node {node.name!r}")
+
+
+def choose(ways: Sequence[W]) -> W:
+    """The way that hurts least; of several equal ones the first."""
+    return min(ways, key=lambda way: way.cost)
 
 
 def terminating(pod: PodInfo) -> bool:
@@ -132,29 +177,40 @@ def terminating(pod: PodInfo) -> bool:
     return (target.get("status"), target.get("reason")) == ("True", PREEMPTED)
 
 
-def gather(
-    count: int, wanted: int, try_one: Callable[[int], Candidate | None], start: int
-) -> tuple[list[Candidate], list[Candidate]]:
-    """Try `count` nodes from `start` on until there are `wanted` candidates, one of which violates no budget.
+def under_way(pod: PodInfo, snapshot: Snapshot, rows: IntArray) -> bool:
+    """Whether pods are leaving the pod's nominated node because of it, and it may still fit there after that.
+
+    `rows` are the nodes that removing pods could help.
+    """
+    row = snapshot.row_of(pod.nominated_node)
+    if row is None or row not in rows:
+        return False
+    others = snapshot.node(row).pods.values()
+    return any(other.priority < pod.priority and terminating(other) for other in others)
+
+
+def gather(count: int, wanted: int, try_one: Callable[[int], W | None], start: int) -> tuple[list[W], list[W]]:
+    """Try `count` nodes from `start` on until there are `wanted` ways, one of which violates no budget.
 
     Returns those that violate none, and the others.
     """
-    harmless: list[Candidate] = []
-    harmful: list[Candidate] = []
-    for index in _around(count, start):
-        candidate = try_one(index)
-        if candidate is None:
+    harmless: list[W] = []
+    harmful: list[W] = []
+    for index in around(count, start):
+        way = try_one(index)
+        if way is None:
             continue
-        if not candidate.violations:
-            harmless.append(candidate)
+        if not way.cost.violations:
+            harmless.append(way)
         elif len(harmful) < wanted:
-            harmful.append(candidate)
+            harmful.append(way)
         if harmless and len(harmless) + len(harmful) >= wanted:
             break
     return harmless, harmful
 
 
-def _around(count: int, start: int) -> Iterator[int]:
+def around(count: int, start: int) -> Iterator[int]:
+    """The indexes of `count` things, from `start` on and then from the beginning."""
     yield from range(start, count)
     yield from range(start)
 
@@ -165,26 +221,3 @@ def _can_stay(trial: Trial, other: PodInfo) -> bool:
     if not fits:
         trial.remove(other)
     return fits
-
-
-def _rank(pod: PodInfo) -> tuple[int, datetime, Key]:
-    """The more important the pod, the smaller: higher priority, then running for longer; the name breaks ties."""
-    return -pod.priority, _started(pod), pod.key
-
-
-def _started(pod: PodInfo) -> datetime:
-    started = (pod.raw.get("status") or {}).get("startTime")
-    return datetime.fromisoformat(started) if started else _NOT_YET
-
-
-def _cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
-    victims = candidate.victims
-    highest = victims[0].priority
-    longest = min(_started(victim) for victim in victims if victim.priority == highest)
-    return (
-        candidate.violations,
-        highest,
-        sum(victim.priority + _LIFT for victim in victims),
-        len(victims),
-        -longest.timestamp(),
-    )

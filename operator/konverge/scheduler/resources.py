@@ -37,6 +37,8 @@ _CAP: Final = (2**63 - 1) * _NANO
 
 _Nanos = dict[str, int]
 
+_DEFAULTS: Final = {CPU: DEFAULT_CPU * _NANO_PER_MILLI, MEMORY: DEFAULT_MEMORY * _NANO}
+
 
 @dataclass(frozen=True, slots=True)
 class Requests:
@@ -45,6 +47,8 @@ class Requests:
     amounts: Amounts
     scored_cpu: int
     scored_memory: int
+    of_containers: Amounts | None = None
+    """Of a pod with resources as a whole: what its containers ask for, with those defaults. See NodeResourcesFit."""
 
 
 def requests_of(pod: Object) -> Requests:
@@ -53,14 +57,14 @@ def requests_of(pod: Object) -> Requests:
     Raises: ValueError for a quantity that is none; the API server admits no such pod.
     """
     requested = _pod_total(pod, {})
-    missing = {CPU: DEFAULT_CPU * _NANO_PER_MILLI, MEMORY: DEFAULT_MEMORY * _NANO}
+    missing = _DEFAULTS
+    of_containers = None
     if _pod_level(pod):
+        of_containers = _amounts(_plus_overhead(pod, _containers(pod, missing)))
         missing = {name: amount for name, amount in missing.items() if name not in requested}
     scored = _pod_total(pod, missing) if missing else requested
     return Requests(
-        {name: _amount(name, nanos) for name, nanos in requested.items() if is_schedulable(name)},
-        _amount(CPU, scored.get(CPU, 0)),
-        _amount(MEMORY, scored.get(MEMORY, 0)),
+        _amounts(requested), _amount(CPU, scored.get(CPU, 0)), _amount(MEMORY, scored.get(MEMORY, 0)), of_containers
     )
 
 
@@ -92,6 +96,10 @@ def _nanos(quantity: str | float) -> int:
     return min(_CAP, math.ceil(parse_quantity(quantity) * _NANO))
 
 
+def _amounts(nanos: _Nanos) -> Amounts:
+    return {name: _amount(name, amount) for name, amount in nanos.items() if is_schedulable(name)}
+
+
 def _amount(name: str, nanos: int) -> int:
     unit = _NANO_PER_MILLI if name == CPU else _NANO
     return min(LIMIT, -(-nanos // unit))
@@ -104,7 +112,11 @@ def _pod_total(pod: Object, missing: Mapping[str, int]) -> _Nanos:
         own = _effective(spec["resources"], pod.get("status") or {}, pod)
         names = filter(_is_pod_level_name, spec["resources"]["requests"])
         total.update({name: own.get(name, 0) for name in names})
-    _add(total, _parsed(spec.get("overhead")))
+    return _plus_overhead(pod, total)
+
+
+def _plus_overhead(pod: Object, total: _Nanos) -> _Nanos:
+    _add(total, _parsed(pod["spec"].get("overhead")))
     return total
 
 

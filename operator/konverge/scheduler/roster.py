@@ -94,6 +94,10 @@ class Roster:
             pods = map(PodInfo, self._pods.list(change.key.name))
             self._look_again([pod for pod in pods if pod.scheduler_name in names])
 
+    def look_again(self) -> None:
+        """Put every pod with a schedulerName of ours where it belongs now."""
+        self._look_again(self._named(self._policies.scheduler_names))
+
     def _named(self, scheduler_names: Collection[str]) -> list[PodInfo]:
         return [PodInfo(raw) for raw in self._pods.list() if raw["spec"].get("schedulerName") in scheduler_names]
 

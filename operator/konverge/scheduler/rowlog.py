@@ -1,37 +1,44 @@
-"""Which rows of the snapshot changed, in order: writers note rows, a reader asks for those noted since its own mark."""
+"""What changed, in order: writers note rows of the snapshot or names, a reader asks for those noted since its own mark."""
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
 _KEPT: Final = 4096
-"""So many of the last changes are kept at least. Who comes later judges all rows anew, which costs about as much."""
+"""So many of the last changes are kept at least. Who comes later judges all anew, which costs about as much."""
+
+T = TypeVar("T", bound=Hashable)
 
 
-class RowLog:
+class Log(Generic[T]):
     """Each reader keeps the mark up to which it has read; the log does not know its readers."""
 
     def __init__(self) -> None:
-        self._rows: list[int] = []
+        self._noted: list[T] = []
         self._first = 0
 
     @property
     def end(self) -> int:
         """The mark of one who has read everything."""
-        return self._first + len(self._rows)
+        return self._first + len(self._noted)
 
-    def note(self, row: int) -> None:
-        """`row` changed."""
-        self._rows.append(row)
-        if len(self._rows) >= 2 * _KEPT:
-            del self._rows[:_KEPT]
+    def note(self, what: T) -> None:
+        """This changed."""
+        self._noted.append(what)
+        if len(self._noted) >= 2 * _KEPT:
+            del self._noted[:_KEPT]
             self._first += _KEPT
 
     def note_all(self) -> None:
-        """So many rows changed that they are not worth listing."""
+        """So much changed that it is not worth listing."""
         self._first = self.end + 1
-        self._rows.clear()
+        self._noted.clear()
 
-    def since(self, mark: int) -> list[int] | None:
-        """The rows noted since `mark`, each once; None when that is so long ago that any row may have changed."""
+    def since(self, mark: int) -> list[T] | None:
+        """What was noted since `mark`, each once; None when that is so long ago that anything may have changed."""
         if mark < self._first:
             return None
-        return list(set(self._rows[mark - self._first :]))
+        return list(set(self._noted[mark - self._first :]))
+
+
+class RowLog(Log[int]):
+    """Which rows of the snapshot changed."""

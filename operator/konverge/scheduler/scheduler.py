@@ -6,11 +6,11 @@ Here is what holds for all pods: the profiles, the wiring, and the loop. What be
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from konverge.cache.informer import Cache
+from konverge.cache.store import Change
 from konverge.model.resource import Node, Pod, ResourceType
 from konverge.ports import Api, Clock, Random, Recorder
 from konverge.scheduler.attempts import Attempts, Desk
@@ -18,9 +18,11 @@ from konverge.scheduler.changes import Changes
 from konverge.scheduler.cycle import Cycle
 from konverge.scheduler.drain import Drain
 from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.expiry import Expiry
 from konverge.scheduler.explain import explain
 from konverge.scheduler.framework import PluginArgs
 from konverge.scheduler.handle import Handle
+from konverge.scheduler.hints import Hints
 from konverge.scheduler.intake import Intake
 from konverge.scheduler.lister import CacheLister
 from konverge.scheduler.plugins.priority_sort import PrioritySort
@@ -30,6 +32,7 @@ from konverge.scheduler.profile import ProfileConfig
 from konverge.scheduler.queue import Place, SchedulingQueue
 from konverge.scheduler.registry import Registry
 from konverge.scheduler.roster import Roster
+from konverge.scheduler.sharing import Insides, Shared, Sharing
 from konverge.scheduler.snapshot import Snapshot
 from konverge.scheduler.stats import Ledger, NullObserver, ProfileStats, SchedulingObserver
 from konverge.scheduler.unmatched import Unmatched
@@ -37,10 +40,6 @@ from konverge.scheduler.variants import Variants
 from konverge.scheduler.waiting import WaitingRoom
 from konverge.scheduler.watch import PluginWatch
 from konverge.scheduler.whereabouts import Sight
-
-_log = logging.getLogger(__name__)
-
-_EXPIRY_CHECK: Final = 30.0
 
 
 class Scheduler:
@@ -59,11 +58,13 @@ class Scheduler:
         observer: SchedulingObserver | None = None,
         namespaces: Cache | None = None,
         caches: Mapping[ResourceType, Cache] | None = None,
+        shared: Shared | None = None,
     ) -> None:
         """Subscribe to the caches; they may hold pods of any namespace and must hold all pods that are on a node.
 
         Without `namespaces` the namespaceSelector of an affinity term knows a namespace by its name only. `caches`
-        are what plugins read besides: those of `Plugin.reads`.
+        are what plugins read besides: those of `Plugin.reads`. With `shared` other replicas place pods too: this one takes
+        its share of them.
         """
         self._pods, self._clock = pods, clock
         self._registry = registry if registry is not None else Registry.default()
@@ -75,11 +76,25 @@ class Scheduler:
         self._callbacks: list[Callable[[str], None]] = []
         self._snapshot = Snapshot()
         sort_key = PrioritySort(PluginArgs(), self._handle).sort_key
-        self._queue = SchedulingQueue(clock, sort_key, self._helps, self._observer.queued)
         self._policies = Policies(self._snapshot.namespace_labels)
+        hints = Hints(self._registry.events, self._policies.profile_of, self._observer, clock.monotonic)
+        self._queue = SchedulingQueue(clock, sort_key, hints, self._observer.queued)
         self._ledger = Ledger(self._changed, self._policies.owner_of)
         self._intake = Intake(self._snapshot, self._queue, self._ledger, self._admits, changes)
         watch = PluginWatch(self._observer, clock.monotonic)
+        cycle = Cycle(self._snapshot, random, watch, self._queue.nominations)
+        self._sharing: Sharing | None = None
+        if shared is not None:
+            parts = (
+                self._snapshot,
+                self._queue,
+                self._ledger,
+                self._policies,
+                cycle,
+                self._intake.see,
+                self._past_permit,
+            )
+            self._sharing = Sharing(shared, Insides(api, pods, clock, *parts))
         desk = Desk(
             api=api,
             pods=pods,
@@ -92,9 +107,12 @@ class Scheduler:
             room=room,
             watch=watch,
             readmit=self._intake.see,
+            booker=None if self._sharing is None else self._sharing.bookings,
+            elsewhere=self._booked_elsewhere,
         )
-        self._attempts = Attempts(desk, Cycle(self._snapshot, random, watch, self._queue.nominations))
-        self._drain = Drain(api, pods, self._policies, clock)
+        self._attempts = Attempts(desk, cycle)
+        self._drain = Drain(api, pods, self._policies, clock, self._mine)
+        self._expiry = Expiry(api, pods, self._snapshot, clock, self._expired)
         self._unmatched = Unmatched(self._policies, pods, clock, self._attempts.unmatched)
         self._roster = Roster(
             self._policies,
@@ -108,6 +126,8 @@ class Scheduler:
         pods.subscribe(self._intake.on_pod)
         pods.subscribe(self._attempts.on_pod)
         pods.subscribe(self._roster.on_pod)
+        if self._sharing is not None:
+            pods.subscribe(self._sharing.on_pod)
         if namespaces is not None:
             namespaces.subscribe(self._intake.on_namespace)
             namespaces.subscribe(self._roster.on_namespace)
@@ -161,11 +181,31 @@ class Scheduler:
     def explain(self, namespace: str, name: str, *, attempt: bool = True) -> dict[str, Any] | None:
         """All about the scheduling of a pod, without doing anything; see `konverge.scheduler.explain`."""
         parts = (self._pods, self._snapshot, self._policies, self._queue, self._registry, self._handle, self._clock)
-        return explain(Sight(*parts), namespace, name, attempt=attempt)
+        return explain(Sight(*parts, self._elsewhere), namespace, name, attempt=attempt)
 
     def on_change(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the owner whose stats changed. It is called often and must be quick."""
         self._callbacks.append(callback)
+
+    # Sharing the work
+
+    def team_changed(self) -> None:
+        """Replicas with whom the work is shared came or went: pods change hands."""
+        if self._sharing is not None:
+            self._roster.look_again()
+            self._sharing.team_changed()
+
+    def on_register(self, change: Change) -> None:
+        """The register of what all replicas are about to bind changed; for the subscription of its cache."""
+        if self._sharing is not None:
+            self._sharing.on_register(change)
+
+    async def leave(self) -> bool:
+        """After `run` has ended: take what is booked out of the register, so that others need not wait.
+
+        False when something that was begun may still take effect.
+        """
+        return self._sharing is None or await self._sharing.bookings.leave()
 
     # Running
 
@@ -174,15 +214,19 @@ class Scheduler:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._schedule(), name="scheduler")
-                group.create_task(self._expire(), name="scheduler: assumed pods")
+                group.create_task(self._expiry.run(), name="scheduler: assumed pods")
                 group.create_task(self._unmatched.run(), name="scheduler: pods of no policy")
                 group.create_task(self._drain.run(), name="scheduler: drained policies")
+                if self._sharing is not None:
+                    group.create_task(self._sharing.bookings.run(), name="scheduler: bookings")
         finally:
             await self._attempts.stop()
 
     async def _schedule(self) -> None:
         while True:
             await self._attempts.ready()
+            if self._sharing is not None:
+                await self._sharing.bookings.ready()
             waiting = await self._queue.pop()
             profile = self._policies.profile_of(waiting.pod)
             if profile is None:  # its policy was taken away while it was on its way to a node, from which it came back
@@ -193,16 +237,12 @@ class Scheduler:
             # Let events, binds and the rest of the process have their turn between two pods.
             await asyncio.sleep(0)
 
-    async def _expire(self) -> None:
-        while True:
-            await self._clock.sleep(_EXPIRY_CHECK)
-            for pod in self._snapshot.expire(self._clock.monotonic()):
-                _log.warning("pod %s was bound, but the cache never showed it; its node counts it no longer", pod.key)
-                self._queue.notify([ClusterEvent.POD_GONE])
-                if raw := self._pods.get(pod.key):
-                    self._intake.see(PodInfo(raw))
-
     # Inside
+
+    def _expired(self, pod: PodInfo) -> None:
+        self._queue.notify([ClusterEvent.POD_GONE])
+        if raw := self._pods.get(pod.key):
+            self._intake.see(PodInfo(raw))
 
     def _activate(self, uids: Iterable[str], /, *, beside: str = "") -> None:
         self._queue.activate(uids, beside=beside)
@@ -214,10 +254,19 @@ class Scheduler:
                 self._attempts.let_go(waiting.pod.uid, "its SchedulingPolicy places no pods any more")
 
     def _admits(self, pod: PodInfo) -> bool:
-        return self._roster.admits(pod)
+        return self._mine(pod) and self._roster.admits(pod)
 
-    def _helps(self, plugin: str, event: ClusterEvent) -> bool:
-        return event in self._registry.events(plugin)
+    def _mine(self, pod: PodInfo) -> bool:
+        return self._sharing is None or self._sharing.mine(pod)
+
+    def _past_permit(self) -> Iterator[PodInfo]:
+        return self._attempts.past_permit()
+
+    def _elsewhere(self, pod: PodInfo) -> str:
+        return "" if self._sharing is None or self._sharing.mine(pod) else self._sharing.replica_of(pod)
+
+    def _booked_elsewhere(self, uid: str) -> bool:
+        return self._sharing is not None and self._sharing.booked_elsewhere(uid)
 
     def _changed(self, owner: str) -> None:
         for callback in self._callbacks:

@@ -14,6 +14,7 @@ from konverge.scheduler.framework import BatchVerdict, Code, CycleState, Filter,
 from konverge.scheduler.latestused import LatestUsed
 from konverge.scheduler.memo import FilterColumn, Memo
 from konverge.scheduler.nominations import Nominations
+from konverge.scheduler.occupants import Occupants
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile
 from konverge.scheduler.snapshot import Snapshot
@@ -40,12 +41,17 @@ class Sieves:
         self, snapshot: Snapshot, memo: Memo, watch: PluginWatch, nominations: Nominations, random: Random
     ) -> None:
         self.snapshot, self.memo, self.watch = snapshot, memo, watch
+        self.occupants = Occupants(snapshot)
         self.nominations, self.random = nominations, random
         self.passing: LatestUsed[tuple[FilterColumn, ...], _Passing] = LatestUsed(_SETS)
 
     def sieve(self, profile: Profile, state: CycleState, pod: PodInfo) -> "Sieve":
         """The filters of `profile`, less those that the attempt skips, for one pod. Raises: PluginFailed."""
         return Sieve(self, profile, state, pod)
+
+    def trials(self, profile: Profile, state: CycleState, pod: PodInfo) -> PodTrials:
+        """What may be tried for a pod in this attempt."""
+        return PodTrials(profile, state, pod, self.snapshot, self.nominations, self.random, self.occupants)
 
 
 class Sieve:
@@ -94,7 +100,7 @@ class Sieve:
     def _leaving_room(self, rows: IntArray) -> IntArray:
         """Those of `rows` on which the pod fits beside the more important pods that are nominated there."""
         shared, snapshot, full = self._shared, self._shared.snapshot, set[int]()
-        trials = PodTrials(self._profile, self._state, self._pod, snapshot, shared.nominations, shared.random)
+        trials = shared.trials(self._profile, self._state, self._pod)
         for row in map(snapshot.row_of, self._beside):
             if row is None or row not in rows:
                 continue

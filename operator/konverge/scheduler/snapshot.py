@@ -228,17 +228,14 @@ class Snapshot:
         self._place(Placement(pod, node_name, assumed=True))
 
     def expire_after(self, uid: str, moment: float) -> None:
-        """Let the assumption end at `moment` (monotonic seconds): the bind went through, confirmation is due."""
+        """The bind went through: the cache is to show it before `moment`, monotonic seconds."""
         placement = self._placements.get(uid)
         if placement is not None and placement.assumed:
             placement.expires = moment
 
-    def expire(self, now: float) -> list[PodInfo]:
-        """End the assumptions that are past their moment, and return their pods."""
-        overdue = [p.pod for p in self._placements.values() if p.expires is not None and p.expires <= now]
-        for pod in overdue:
-            self.forget(pod.uid)
-        return overdue
+    def overdue(self, now: float) -> list[PodInfo]:
+        """The pods whose assumption is past its moment."""
+        return [p.pod for p in self._placements.values() if p.expires is not None and p.expires <= now]
 
     def forget(self, uid: str) -> bool:
         """Count the pod no longer, assumed or placed. Returns whether it was counted."""

@@ -44,6 +44,10 @@ class SchedulingObserver(Protocol):
         """A pod came into a place of the queue because of that event, both as in kube-scheduler's metrics."""
         ...
 
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        """A plugin said whether an event may help pods that it turned away: `Queue`, `QueueSkip`, or `Error`."""
+        ...
+
     def preemption(self, victims: int) -> None:
         """It was tried to make room for a pod by evicting so many others; 0: that would not help."""
         ...
@@ -68,6 +72,9 @@ class NullObserver:
         """Drop it."""
 
     def queued(self, queue: str, event: str) -> None:
+        """Drop it."""
+
+    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
         """Drop it."""
 
     def preemption(self, victims: int) -> None:

@@ -6,15 +6,17 @@ their prefilter runs anew before each verdict, and everything is put back at the
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from konverge.ports import Random
+from konverge.scheduler.columns import IntArray
 from konverge.scheduler.framework import (
     SUCCESS,
+    BatchVerdict,
     Code,
     CycleState,
     Filter,
@@ -25,8 +27,10 @@ from konverge.scheduler.framework import (
     unresolvable,
     unschedulable,
 )
+from konverge.scheduler.limits import Limits
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.nominations import Nominations
+from konverge.scheduler.occupants import Occupants
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.profile import Profile
 from konverge.scheduler.snapshot import Placement, Snapshot
@@ -51,11 +55,15 @@ class PodTrials:
         snapshot: Snapshot,
         nominations: Nominations,
         random: Random,
+        occupants: Occupants,
     ) -> None:
         self.pod, self.state, self._snapshot, self._random = pod, state, snapshot, random
+        self._occupants = occupants
         self.filters = [plugin for plugin in profile.filters if plugin.name not in state.skipped]
-        self.elsewhere = {plugin for plugin in self.filters if plugin.signature(state, pod) is None}
-        self.nominated = nominations.beside(pod)
+        self.elsewhere = {
+            plugin for plugin in self.filters if not plugin.node_only and plugin.signature(state, pod) is None
+        }
+        self._nominated = nominations.beside(pod)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -66,6 +74,34 @@ class PodTrials:
     def random(self) -> Random:
         """Chance."""
         return self._random
+
+    @property
+    def occupants(self) -> Occupants:
+        """The pods on nodes by importance."""
+        return self._occupants
+
+    @property
+    def nominated(self) -> Mapping[str, Sequence[PodInfo]]:
+        """By node, the other pods nominated to it to which the pod must leave their room."""
+        return self._nominated
+
+    def limits(self, rows: IntArray) -> Sequence[Limits | BatchVerdict] | None:
+        """What each filter says of `rows`: as sums over the pods there, or whatever pods leave. None where one cannot."""
+        found: list[Limits | BatchVerdict] = []
+        for plugin in self.filters:
+            try:
+                said = self._said(plugin, rows)
+            except Exception:  # noqa: BLE001 - a trial on a node says which plugin failed, and on which nodes it does not
+                return None
+            if said is None:
+                return None
+            found.append(said)
+        return found
+
+    def _said(self, plugin: Filter, rows: IntArray) -> Limits | BatchVerdict | None:
+        if plugin.node_only:
+            return plugin.filter_batch(self.state, self.pod, self._snapshot, rows)
+        return plugin.limits(self.state, self.pod, self._snapshot, rows)
 
     @contextmanager
     def on(self, node: NodeInfo) -> Iterator["NodeTrial"]:

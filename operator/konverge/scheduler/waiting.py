@@ -43,10 +43,15 @@ class WaitingRoom:
         """Whether the pod is held, or what became of it was not asked for yet."""
         return uid in self._entries
 
+    def keeps(self, uid: str) -> bool:
+        """Whether the pod is held, and nothing is decided yet."""
+        entry = self._entries.get(uid)
+        return entry is not None and entry.decision is None
+
     def all(self) -> Sequence[WaitingPod]:
         """Those that wait now, longest first."""
         return [
-            WaitingPod(entry.pod, entry.node_name, frozenset(entry.deadlines))
+            WaitingPod(entry.pod, entry.node_name, frozenset(entry.deadlines), min(entry.deadlines.values()))
             for entry in self._entries.values()
             if entry.decision is None
         ]

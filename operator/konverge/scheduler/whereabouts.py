@@ -1,6 +1,6 @@
 """Where a pod waits, for people: in whose hands it is, at which place, and what could bring it on. Plain data flows out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from konverge.cache.informer import Cache
 from konverge.ports import Clock
 from konverge.scheduler.events import ANY_EVENT
 from konverge.scheduler.gangs import census, gang_of
-from konverge.scheduler.handle import Handle
+from konverge.scheduler.handle import Handle, WaitingPod
 from konverge.scheduler.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.policies import Policies, Policy
@@ -29,6 +29,8 @@ class Sight:
     registry: Registry
     handle: Handle
     clock: Clock
+    elsewhere: Callable[[PodInfo], str]
+    """The replica that places the pod, where that is another one; else empty."""
 
 
 def policies_for(sight: Sight, pod: PodInfo) -> Iterator[dict[str, str]]:
@@ -57,7 +59,7 @@ def place_of(sight: Sight, pod: PodInfo, policy: Policy | None, profile: Profile
     if pod.node_name:
         return told | {"place": "placed", "node": pod.node_name}
     if held is not None:
-        return told | {"place": "permit", "node": held.node_name, "heldBy": sorted(held.plugins)}
+        return told | _held(sight, held)
     if sight.snapshot.is_assumed(pod.uid):
         return told | {"place": "binding", "node": sight.snapshot.node_of(pod.uid)}
     if waiting is not None:
@@ -65,17 +67,35 @@ def place_of(sight: Sight, pod: PodInfo, policy: Policy | None, profile: Profile
     return told | {"why": _why_not_queued(sight, pod, policy, profile)}
 
 
+def _held(sight: Sight, held: WaitingPod) -> dict[str, Any]:
+    """What a Permit plugin waits for with the pod: the rest of its gang, or without a gang the others that it holds."""
+    gang = gang_of(held.pod)
+    others = [
+        each
+        for each in sight.handle.waiting.all()
+        if each.pod.uid != held.pod.uid and each.plugins & held.plugins and gang_of(each.pod) == gang
+    ]
+    return {
+        "place": "permit",
+        "node": held.node_name,
+        "heldBy": sorted(held.plugins),
+        "latest": max(0.0, held.until - sight.clock.monotonic()),
+        "with": sorted(str(each.pod.key) for each in others),
+    }
+
+
 def _waiting(sight: Sight, waiting: Waiting) -> dict[str, Any]:
     now = sight.clock.monotonic()
-    rejected_by = sorted(waiting.rejected_by)
-    events = frozenset[Any]().union(*map(sight.registry.events, rejected_by)) if rejected_by else ANY_EVENT
+    events = waiting.judges.events
     unschedulable = waiting.place is Place.UNSCHEDULABLE
     return {
         "place": waiting.place.value,
         "why": "pods that leave make room for it" if waiting.held else "",
         "attempts": waiting.failures,
         "seconds": now - waiting.since,
-        "rejectedBy": rejected_by,
+        "rejectedBy": [judge.label for judge in waiting.judges.each],
+        "ahead": sight.queue.ahead(waiting.pod.uid),
+        "early": waiting.may_go_early,
         "earliest": max(0.0, waiting.retry_at - now),
         "latest": max(0.0, waiting.since + MAX_UNSCHEDULABLE - now) if unschedulable else None,
         "events": [] if not unschedulable or events == ANY_EVENT else sorted(event.value for event in events),
@@ -91,6 +111,8 @@ def _why_not_queued(sight: Sight, pod: PodInfo, policy: Policy | None, profile: 
             "no policy matches the pod" if serving else f"no policy here has the schedulerName {pod.scheduler_name}"
         )
         return f"{lacking}; of several replicas only the leader knows policies"
+    if other := sight.elsewhere(pod):
+        return f"another replica places it: {other}"
     if profile is None:
         return f"the policy {policy.owner} is suspended and holds its pods"
     for plugin in profile.pre_enqueues:

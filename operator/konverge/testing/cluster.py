@@ -43,13 +43,16 @@ class LocalCluster(Cluster):
         nodes: int = DEFAULT_NODES,
         lifetime: Lifetime = "process",
         audit: bool = False,
+        parity: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`nodes` is the number of nodes to have at least; `tell` gets what a person who waits should know.
 
         `audit`: a cluster that is started anew keeps an audit log of all writes, see `audit_log`.
+        `parity`: its kube-scheduler then has the profiles `PARITY_VARIANTS`, and logs each plugin's score for each node.
         """
         self.name, self.nodes, self.lifetime, self._audit = name, nodes, lifetime, audit
+        self._parity = parity
         self.directory = cluster_directory(name)
         self._tell = tell
         self._launcher: Launcher | None = None
@@ -243,7 +246,7 @@ class LocalCluster(Cluster):
         state = State(self.lifetime, this_process(), layout.ports, binaries)
         self._release()
         try:
-            prepare(self.name, layout, binaries, audit=self._audit)
+            prepare(self.name, layout, binaries, audit=self._audit, parity=self._parity)
             self._lifeline = Lifeline.open() if self.lifetime == "process" else None
             self._launcher = Launcher(layout, state, self._lifeline)
             self._launcher.bring_up(self.nodes)

@@ -3,42 +3,14 @@
 Everything listens on loopback only, and data is as durable as a test needs: etcd does not wait for the disk.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from konverge.testing.certificates import Certificates
+from konverge.testing.kubescheduler import BURST, QPS
 from konverge.testing.loopback import HOST, free_ports
-
-PARITY = "parity"
-"""The schedulerName of a second profile of kube-scheduler's, see `PARITY_PLUGINS`."""
-
-PARITY_PLUGINS: Mapping[str, int | None] = {
-    "SchedulingGates": None,
-    "PrioritySort": None,
-    "NodeUnschedulable": None,
-    "NodeName": None,
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodePorts": None,
-    "NodeResourcesFit": 1,
-    "VolumeRestrictions": None,
-    "NodeVolumeLimits": None,
-    "VolumeBinding": None,
-    "VolumeZone": None,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DefaultPreemption": None,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-    "DefaultBinder": None,
-}
-"""The plugins of that profile in kube-scheduler's default order, with its weights."""
-
-_QPS, _BURST = 500, 1000  # the defaults (20 and 30 for the controller manager) are what a load test would measure
 
 
 @dataclass(frozen=True)
@@ -82,6 +54,11 @@ class Layout:
         return self.directory / "kube-scheduler.yaml"
 
     @property
+    def scheduler_flags(self) -> Path:
+        """Where it exists, it holds further flags of kube-scheduler's, one a line."""
+        return self.directory / "kube-scheduler.flags"
+
+    @property
     def audit_policy(self) -> Path:
         """Where it exists, the API server keeps an audit log."""
         return self.directory / "audit-policy.yaml"
@@ -107,29 +84,6 @@ def flags(component: str, layout: Layout, *, has_controllers: bool = True) -> li
         "kube-scheduler": _scheduler,
         "kwok": _kwok,
     }[component](layout)
-
-
-def scheduler_configuration(layout: Layout) -> str:
-    """kube-scheduler's configuration file: its client's limits cannot be given as flags."""
-    document: Mapping[str, Any] = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(layout.kubeconfig("kube-scheduler")), "qps": _QPS, "burst": _BURST},
-        "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": "default-scheduler"}, _parity_profile()],
-    }
-    return yaml.safe_dump(document, sort_keys=False)
-
-
-def _parity_profile() -> Mapping[str, Any]:
-    """The profile of `schedulerName: parity`: only plugins that Konverge's scheduler has too, so that both can be compared."""
-    enabled = [{"name": name, **({"weight": weight} if weight else {})} for name, weight in PARITY_PLUGINS.items()]
-    everywhere = {"disabled": [{"name": "*"}], "enabled": enabled}
-    return {
-        "schedulerName": PARITY,
-        "percentageOfNodesToScore": 100,
-        "plugins": {"multiPoint": everywhere},
-    }
 
 
 def audit_policy() -> str:
@@ -199,14 +153,19 @@ def _controller_manager(layout: Layout) -> list[str]:
         "--use-service-account-credentials=true",
         "--leader-elect=false",
         "--secure-port=0",
-        f"--kube-api-qps={_QPS}",
-        f"--kube-api-burst={_BURST}",
+        f"--kube-api-qps={QPS}",
+        f"--kube-api-burst={BURST}",
         "--profiling=false",
     ]
 
 
 def _scheduler(layout: Layout) -> list[str]:
-    return [f"--config={layout.scheduler_config}", "--secure-port=0"]
+    further = layout.scheduler_flags
+    return [
+        f"--config={layout.scheduler_config}",
+        "--secure-port=0",
+        *(further.read_text().splitlines() if further.exists() else []),
+    ]
 
 
 def _kwok(layout: Layout) -> list[str]:

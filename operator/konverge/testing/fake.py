@@ -304,7 +304,7 @@ class FakeApi:
         body: Any = None,
     ) -> T:
         """Wait, meet the call's fate, act, log, wait, answer. A caller cancelled after the act does not undo it."""
-        fate = self.faults.fate(verb, resource, key.name)
+        fate = self.faults.fate(verb, resource, key.name, subresource)
         await asyncio.sleep(fate.wait_before)
 
         def meet() -> tuple[T | None, Request]:

@@ -4,10 +4,11 @@ Every client has its own `Faults`, so that one replica can be cut off while anot
 seeded `random.Random`; `stop()` ends them (the simulations' "once faults stop"), `start()` begins again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from konverge.errors import ApiError, ConnectionFailed, KonvergeError
 from konverge.model.resource import ResourceType
@@ -30,8 +31,9 @@ class Fate(NamedTuple):
 
 
 class StreamFate(NamedTuple):
-    """What becomes of a watch `seconds` after it opened: `error` is raised in it, or it falls silent."""
+    """What becomes of a watch `seconds` after it opened, by the kind of fault: `error` is raised in it, or it falls silent."""
 
+    kind: str
     seconds: float
     error: KonvergeError | None = None
 
@@ -57,54 +59,66 @@ class Injection:
         )
 
 
+_ROUGH: Final = "rough"
+
+
+def _kind(rough: Callable[[float], Any], none: Any = 0.0) -> Any:
+    """A field that is a kind of fault: `none` by default, and `rough(rate)` when everything goes wrong at some rate."""
+    return field(default=none, metadata={_ROUGH: rough})
+
+
 @dataclass
 class Faults:
     """The faults of one client. Chances are per call, in [0, 1]; `(low, high)` are seconds.
 
     `drop_before`: the connection breaks and the server never saw the call. `drop_after`: it breaks after the server
     acted, so that the caller cannot know. `hang`: no answer for `hang_seconds`, then a broken connection; the server
-    never acts, or acts at once, or (writes) at some time meanwhile, whether the caller still waits or not. `server_error`: 500 or 503, half of them after the server acted. `conflict`: 409 on apply,
-    patch and replace. `too_many`: 429 that asks for `retry_after` seconds. Per watch: `watch_gone` is 410 on connect
+    never acts, or acts at once, or (writes) at some time meanwhile, whether the caller still waits or not. `server_error`:
+    500 or 503, half of them after the server acted. `conflict`: 409 on apply, patch, replace and the bind of a pod.
+    `too_many`: 429 that asks for `retry_after` seconds. Per watch: `watch_gone` is 410 on connect
     or in the stream, `watch_drop` a broken stream, `watch_silent` a stream that says nothing more and does not end.
     `watch_delay` delays each event; every stream draws its own slowness from it, so that kinds overtake each other.
     `latency` is no fault: it stays after `stop()`.
+
+    `happened` counts, by kind, the calls and streams that met a fault, and the events that came late; under `partition`
+    the calls that were cut off.
     """
 
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - must be repeatable
     latency: tuple[float, float] = (0.0, 0.0)
-    drop_before: float = 0.0
-    drop_after: float = 0.0
-    hang: float = 0.0
+    drop_before: float = _kind(lambda rate: rate)
+    drop_after: float = _kind(lambda rate: rate)
+    hang: float = _kind(lambda rate: rate / 5)
     hang_seconds: float = 60.0
-    server_error: float = 0.0
-    conflict: float = 0.0
-    too_many: float = 0.0
+    server_error: float = _kind(lambda rate: rate)
+    conflict: float = _kind(lambda rate: rate)
+    too_many: float = _kind(lambda rate: rate)
     retry_after: tuple[float, float] = (1.0, 5.0)
-    watch_gone: float = 0.0
-    watch_drop: float = 0.0
-    watch_silent: float = 0.0
-    watch_delay: tuple[float, float] = (0.0, 0.0)
+    watch_gone: float = _kind(lambda rate: rate * 4)
+    watch_drop: float = _kind(lambda rate: rate * 4)
+    watch_silent: float = _kind(lambda rate: rate * 2)
+    watch_delay: tuple[float, float] = _kind(lambda _: (0.0, 2.0), none=(0.0, 0.0))
     active: bool = True
+    happened: Counter[str] = field(default_factory=Counter)
     _partition: bool = False
     _injections: list[Injection] = field(default_factory=list)
 
     @classmethod
-    def rough(cls, chance: Random, rate: float = 0.05) -> "Faults":
-        """Everything goes wrong now and then: each fault at about `rate`, with latencies up to 0.1 s."""
-        return cls(
-            random=chance,
-            latency=(0.001, 0.1),
-            drop_before=rate,
-            drop_after=rate,
-            hang=rate / 5,
-            server_error=rate,
-            conflict=rate,
-            too_many=rate,
-            watch_gone=rate * 4,
-            watch_drop=rate * 4,
-            watch_silent=rate * 2,
-            watch_delay=(0.0, 2.0),
-        )
+    def kinds(cls) -> tuple[str, ...]:
+        """The fields that are a kind of fault."""
+        return tuple(each.name for each in fields(cls) if _ROUGH in each.metadata)
+
+    @classmethod
+    def rough(cls, chance: Random, rate: float = 0.05, *, only: str = "") -> "Faults":
+        """Everything goes wrong now and then: each fault at about `rate`, with latencies up to 0.1 s.
+
+        `only`: that kind alone. Raises: ValueError when there is no such kind.
+        """
+        if only and only not in cls.kinds():
+            raise ValueError(f"{only!r} is no kind of fault; there are {', '.join(cls.kinds())}")
+        rough = {each.name: each.metadata[_ROUGH](rate) for each in fields(cls) if _ROUGH in each.metadata}
+        chosen = {kind: chances for kind, chances in rough.items() if only in {"", kind}}
+        return cls(random=chance, latency=(0.001, 0.1), **chosen)
 
     def stop(self) -> None:
         """No more faults by chance, by order or by partition. A stream that fell silent stays so until its idle timeout."""
@@ -144,17 +158,19 @@ class Faults:
         """
         self._injections.append(Injection(error, frozenset(verbs), resource, name, times, after))
 
-    def fate(self, verb: str, resource: ResourceType, name: str) -> Fate:
+    def fate(self, verb: str, resource: ResourceType, name: str, subresource: str = "") -> Fate:
         """What this call meets."""
         plain = Fate(wait_before=self._draw(self.latency) / 2, wait_after=self._draw(self.latency) / 2)
         if self._partition:
+            self.happened["partition"] += 1
             return plain._replace(before=ConnectionFailed("the client is cut off from the server"))
         for injection in self._injections:
             if injection.fits(verb, resource, name):
                 injection.times -= 1
                 error = injection.error
                 return plain._replace(after=error) if injection.after else plain._replace(before=error)
-        return self._by_chance(verb, plain) if self.active else plain
+        guarded = verb in GUARDED or subresource == "binding"
+        return self._by_chance(verb, plain, guarded=guarded) if self.active else plain
 
     def stream_fate(self) -> StreamFate | None:
         """What becomes of a watch that opens now; None: nothing."""
@@ -162,11 +178,11 @@ class Faults:
             return None
         seconds = self.random.uniform(0, 60)
         if self._hits(self.watch_gone):
-            return StreamFate(seconds, gone("the watch is too old"))
+            return StreamFate("watch_gone", seconds, gone("the watch is too old"))
         if self._hits(self.watch_drop):
-            return StreamFate(seconds, ConnectionFailed("connection reset by peer"))
+            return StreamFate("watch_drop", seconds, ConnectionFailed("connection reset by peer"))
         if self._hits(self.watch_silent):
-            return StreamFate(seconds)
+            return StreamFate("watch_silent", seconds)
         return None
 
     def slowness(self) -> float:
@@ -175,24 +191,25 @@ class Faults:
 
     def delay(self, slowness: float) -> float:
         """The seconds by which one event of such a stream is late."""
-        return self._draw((0.0, slowness)) if self.active else 0.0
+        if not self.active or slowness <= 0:
+            return 0.0
+        self.happened["watch_delay"] += 1
+        return self._draw((0.0, slowness))
 
-    def _by_chance(self, verb: str, plain: Fate) -> Fate:
+    def _by_chance(self, verb: str, plain: Fate, *, guarded: bool) -> Fate:
         lost = ConnectionFailed("connection reset by peer")
-        outcomes: list[tuple[float, Callable[[], Fate]]] = [
-            (self.drop_before, lambda: plain._replace(before=lost)),
-            (self.drop_after, lambda: plain._replace(after=lost)),
-            (self.hang, lambda: self._hang(verb)),
-            (self.server_error, lambda: self._server_error(plain)),
-            (self.conflict if verb in GUARDED else 0.0, lambda: plain._replace(before=_conflict())),
-            (self.too_many, lambda: plain._replace(before=self._too_many())),
-            (
-                self.watch_gone if verb == "watch" else 0.0,
-                lambda: plain._replace(before=gone("too old resource version")),
-            ),
+        outcomes: list[tuple[str, bool, Callable[[], Fate]]] = [
+            ("drop_before", True, lambda: plain._replace(before=lost)),
+            ("drop_after", True, lambda: plain._replace(after=lost)),
+            ("hang", True, lambda: self._hang(verb)),
+            ("server_error", True, lambda: self._server_error(plain)),
+            ("conflict", guarded, lambda: plain._replace(before=_conflict())),
+            ("too_many", True, lambda: plain._replace(before=self._too_many())),
+            ("watch_gone", verb == "watch", lambda: plain._replace(before=gone("too old resource version"))),
         ]
-        for chance, outcome in outcomes:
-            if self._hits(chance):
+        for kind, possible, outcome in outcomes:
+            if possible and self._hits(getattr(self, kind)):
+                self.happened[kind] += 1
                 return outcome()
         return plain
 

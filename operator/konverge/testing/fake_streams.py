@@ -118,6 +118,7 @@ class Stream:
         fate, self._fate = self._fate, None
         if not self._faults.active:
             return
+        self._faults.happened[fate.kind] += 1
         if fate.error is None:
             self._silent = True
         else:

@@ -14,7 +14,8 @@ from konverge.errors import ApiError, ClusterError, ConnectionFailed
 from konverge.testing import certificates, kubeconfig
 from konverge.testing.binaries import COMPONENTS, REQUIRED, Binaries, stages_command
 from konverge.testing.client import Client
-from konverge.testing.components import Layout, audit_policy, flags, scheduler_configuration
+from konverge.testing.components import Layout, audit_policy, flags
+from konverge.testing.kubescheduler import PARITY_FLAGS, scheduler_configuration
 from konverge.testing.nodes import furnish, furnished
 from konverge.testing.paths import private_directory
 from konverge.testing.processes import Lifeline, ProcessRef, alive, end, exit_code, running, spawn, wait_for
@@ -32,7 +33,7 @@ class PortTaken(ClusterError):
     """Somebody bound a port between our choosing and using it: choose again."""
 
 
-def prepare(name: str, layout: Layout, binaries: Binaries, *, audit: bool = False) -> None:
+def prepare(name: str, layout: Layout, binaries: Binaries, *, audit: bool = False, parity: bool = False) -> None:
     """Fill the new directory of the cluster: certificates, kubeconfigs, configuration, kwok's stages."""
     private_directory(layout.directory)
     for below in ("certificates", "logs", "stages", "etcd"):
@@ -41,7 +42,9 @@ def prepare(name: str, layout: Layout, binaries: Binaries, *, audit: bool = Fals
     for client in certificates.CLIENTS:
         text = kubeconfig.render(f"konverge-{name}", layout.server, issued, client)
         kubeconfig.write(layout.kubeconfig(client), text)
-    layout.scheduler_config.write_text(scheduler_configuration(layout))
+    layout.scheduler_config.write_text(scheduler_configuration(layout.kubeconfig("kube-scheduler"), parity=parity))
+    if parity:
+        layout.scheduler_flags.write_text("\n".join(PARITY_FLAGS))
     if audit:
         layout.audit_policy.write_text(audit_policy())
     if (command := stages_command(binaries, layout.stages)) is not None:

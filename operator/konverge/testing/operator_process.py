@@ -35,12 +35,13 @@ class OperatorProcess:
         self.log = log
         self._cluster, self._arguments = cluster, arguments
         self._process: subprocess.Popen[bytes] | None = None
-        self._probe = ""
+        self._probe = self._metrics = ""
 
     def start(self) -> Self:
         """Start it, and wait until it says that it is ready."""
         probe, metrics = free_ports(2)
         self._probe = f"http://127.0.0.1:{probe}/readyz"
+        self._metrics = f"http://127.0.0.1:{metrics}/metrics"
         command = [
             *(sys.executable, "-m", "konverge", "run", *self._arguments),
             *("--kubeconfig", str(self._cluster.kubeconfig)),
@@ -66,6 +67,12 @@ class OperatorProcess:
                 return bool(answer.status == 200)
         except (URLError, ConnectionError, TimeoutError):
             return False
+
+    def metric(self, series: str) -> float:
+        """The value of a series of its /metrics, named as it is there: `name{label="value",...}`; 0 where there is none."""
+        with urlopen(self._metrics, timeout=5) as answer:  # noqa: S310 - our own http address
+            lines = answer.read().decode().splitlines()
+        return float(next((line.rpartition(" ")[2] for line in lines if line.startswith(f"{series} ")), 0.0))
 
     def stop(self) -> int:
         """End it with SIGTERM; return its exit code."""

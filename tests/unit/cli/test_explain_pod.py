@@ -5,6 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig
+from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.framework import Code, CycleState, Permit, PermitResult, Verdict
+from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.policies import Rule
 from konverge.testing.sim import Sim, simulate
 from tests.unit.cli.explained import lines
@@ -70,6 +73,7 @@ async def test_who_would_be_evicted(sim: Sim) -> None:
     out = printed(cluster, "p")
 
     assert "Queue: to be tried next, for" in out
+    assert "after 0 failed attempts; no other pods before it" in out
     assert "Preemption: would evict from n: default/low (priority 0)" in out
 
 
@@ -91,6 +95,50 @@ async def test_a_gang(sim: Sim) -> None:
     await sim.until(lambda: cluster.condition("p"))
 
     assert "Gang: default/train: 1 of at least 2 pods, 0 bound, 0 holding a node" in printed(cluster, "p")
+
+
+@simulate()
+async def test_who_waits_for_leave_with_the_pod_and_for_how_long(sim: Sim) -> None:
+    class Holds(Permit):
+        name = "Holds"
+
+        def permit(self, _state: CycleState, _pod: PodInfo, _node_name: str, /) -> PermitResult:
+            return PermitResult(Verdict(Code.WAIT), 600)
+
+    gang = [of_gang(pod(f"g{number}"), "train") for number in range(5)]
+    alone = pod("alone")
+    cluster = await running(sim, node("n"), *gang, alone, profile=with_plugin("Holds"), registry=registry_with(Holds))
+    await sim.until(lambda: len(cluster.scheduler._handle.waiting.all()) == 6)
+
+    together = "together with default/g1, default/g2, default/g3 and 1 more"
+    assert f"Queue: has node n and waits for leave of Holds {together}, for " in printed(cluster, "g0")
+    assert "waits for leave of Holds, for " in printed(cluster, "alone")
+
+
+@simulate()
+async def test_a_pod_that_backs_off_until_nothing_else_is_to_be_tried(sim: Sim) -> None:
+    cluster = await running(sim, node("n", cpu="1"), pod("p", cpu="2"))
+    await sim.until(lambda: cluster.condition("p"))
+    cluster.running.cancel()
+    cluster.scheduler._queue.notify([ClusterEvent.POD_GONE])
+
+    out = printed(cluster, "p")
+
+    assert "backs off after 1 failed attempt, tried again in" in out
+    assert ", or as soon as no other pod is to be tried; no other pods before it" in out
+
+
+@simulate()
+async def test_the_version_of_a_plugin_that_the_pod_meets(sim: Sim) -> None:
+    class Newer(Broken):
+        version = "v2"
+
+    use = PluginSet(enabled=(PluginUse("Broken", version="v2", canary_percent=0),))
+    profile = ProfileConfig(NAME, plugins={Point.MULTI_POINT: use})
+    cluster = await running(sim, node("n"), pod("p"), profile=profile, registry=registry_with(Broken, Newer))
+    await cluster.placed("p")
+
+    assert "Versions: Broken@v1 (v2 for 0 % of the pods)" in printed(cluster, "p")
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ import yaml
 from konverge.controllers.scheduling_policy import SchedulingPolicy
 from konverge.scheduler import gangs, spot
 from konverge.scheduler.bandwidth import MEMORY_BANDWIDTH
+from konverge.scheduler.events import NodeChange, PodChange
 from konverge.scheduler.framework import INTERFACES
 from konverge.scheduler.numa import ZONES
 from konverge.scheduler.plugins import node_topology, regions
+from konverge.scheduler.podinfo import PodInfo
 from tests.unit.docs.test_pages import DOCS
-from tests.unit.scheduler.clusters import plugin_handle
+from tests.unit.scheduler.clusters import node, plugin_handle, pod
 
 PAGE = (DOCS / "scheduler-plugins.md").read_text()
 SAMPLE = Path(__file__).parents[2] / "samples" / "quiet_nodes" / "quiet_nodes.py"
@@ -29,7 +31,7 @@ def test_the_plugin_is_the_sample() -> None:
 
 
 def test_the_batch_form_says_the_same_and_the_test_passes() -> None:
-    plugin, batch, test = blocks("python")
+    plugin, batch, _, test = blocks("python")
     names: dict[str, Any] = {}
     exec(plugin + batch + test, names)
     handle = plugin_handle()
@@ -43,6 +45,17 @@ def test_the_batch_form_says_the_same_and_the_test_passes() -> None:
         snapshot.place(names["pod"](f"p{index}", "b"))
     fast = one.score_batch(state, names["pod"]("new"), snapshot, snapshot.rows).tolist()
     assert fast == [one.score(state, names["pod"]("new"), node) for node in snapshot.nodes(snapshot.rows)] == [100, 25]
+
+
+def test_the_hint_leaves_cordoned_nodes_out_for_all_pods_alike() -> None:
+    plugin, _, hinting, _ = blocks("python")
+    names: dict[str, Any] = {}
+    exec(plugin + hinting, names)
+    one = names["HintingQuietNodes"](names["QuietNodesArgs"](), plugin_handle())
+    waiting = PodInfo(pod())
+    causes = [NodeChange(None, node("n")), NodeChange(None, node("n", unschedulable=True)), PodChange(waiting, None)]
+    assert [one.hint(waiting, cause) for cause in causes] == [True, False, True]
+    assert one.hint_key(waiting) == one.hint_key(PodInfo(pod("other", cpu="1"))) == ()
 
 
 def test_the_manifest_is_a_policy() -> None:

@@ -45,6 +45,7 @@ SCHEDULER = {
     "scheduler_pod_scheduling_sli_duration_seconds": {"attempts"},
     "scheduler_pod_scheduling_attempts": set(),
     "scheduler_queue_incoming_pods_total": {"queue", "event"},
+    "scheduler_queueing_hint_execution_duration_seconds": {"plugin", "event", "hint"},
     "scheduler_preemption_attempts_total": set(),
     "scheduler_preemption_victims": set(),
 }
@@ -81,6 +82,7 @@ def everything() -> dict[str, Any]:
     metrics.scheduler().extension_point("fast", "Filter", "Success", 0.001)
     metrics.scheduler().scheduled(1, 0.1)
     metrics.scheduler().queued("active", "PodAdd")
+    metrics.scheduler().hint("NodePorts", "PodGone", "Queue", 0.001)
     metrics.scheduler().preemption(2)
     metrics.leads("lease", now=True)
     with metrics.webhooks().in_flight("validate/gadgets"):

@@ -215,10 +215,10 @@ class Running:
             caches={each: self.caches.cache(each) for each in (registry or Registry.default()).reads},
         )
 
-    async def start(self, *, profile: ProfileConfig | None = None) -> "Running":
+    async def start(self, *, profile: ProfileConfig | None = None, sync_within: float = 60) -> "Running":
         """Sync the caches, set the profile, run."""
         self.caching = self.sim.spawn(self.caches.run())
-        await self.caches.wait_for_sync(60)
+        await self.caches.wait_for_sync(sync_within)
         self.scheduler.set_profile("policy", profile or ProfileConfig(NAME))
         self.running = self.sim.spawn(self.scheduler.run())
         return self

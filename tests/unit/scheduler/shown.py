@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from konverge.errors import SchedulingError
+from konverge.model.meta import Key
 from konverge.model.resource import Node, Object, Pod, ResourceType
 from konverge.runtime.clock import SystemClock
 from konverge.scheduler.changes import Changes
@@ -38,6 +39,9 @@ class Shown:
 
     def version(self, _resource: ResourceType) -> int:
         return 0
+
+    def changed(self, _resource: ResourceType, _since: int) -> Sequence[Key] | None:
+        return None
 
     def assume(self, resource: ResourceType, obj: Object) -> None:
         raise NotImplementedError

@@ -1,14 +1,17 @@
 """What a plugin can do for pods that wait: have them tried at once, in another pod's place in the line."""
 
+from konverge.scheduler.hints import Hints
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.queue import Place, SchedulingQueue, Waiting
+from konverge.scheduler.stats import NullObserver
 from konverge.testing.sim import Sim, simulate
 from tests.unit.scheduler.clusters import pod
 
 
 def queue_of(sim: Sim) -> SchedulingQueue:
     """A queue by time of arrival, in which no event helps anybody."""
-    return SchedulingQueue(sim.clock, lambda queued: (queued.since,), lambda plugin, event: False)
+    hints = Hints(lambda _plugin: frozenset(), lambda _pod: None, NullObserver(), sim.clock.monotonic)
+    return SchedulingQueue(sim.clock, lambda queued: (queued.since,), hints)
 
 
 async def tried(queue: SchedulingQueue, *names: str) -> list[Waiting]:

@@ -10,6 +10,7 @@ import pytest
 from konverge.model.resource import Pod
 from konverge.model.selectors import Selector
 from konverge.scheduler import PluginSet, PluginUse, Point, ProfileConfig
+from konverge.scheduler.events import ClusterEvent
 from konverge.scheduler.framework import (
     SUCCESS,
     Code,
@@ -86,6 +87,30 @@ async def test_a_pod_in_the_queue_is_told_who_turned_it_away_and_what_could_help
     assert 230 < queue["latest"] <= 240
     assert "a pod left its node" in queue["events"]
     assert "node labels changed" not in queue["events"]
+
+
+@simulate()
+async def test_pods_in_the_queue_are_told_how_many_are_before_them_and_when_their_backoff_ends(sim: Sim) -> None:
+    waiting = [pod(f"p{number}", cpu="8", priority=number) for number in range(3)]
+    cluster = await running(sim, node("n", cpu="1"), *waiting)
+    await sim.until(lambda: all(cluster.condition(f"p{number}") for number in range(3)))
+    cluster.running.cancel()
+    queue = cluster.scheduler._queue
+
+    queue.notify([ClusterEvent.POD_GONE])
+    queue.activate([raw["metadata"]["uid"] for raw in cluster.pods.list() if raw["metadata"]["name"] == "p0"])
+    await cluster.create(pod("new", cpu="1", priority=5))
+    await sim.until(lambda: cluster.scheduler.explain("default", "new"))
+
+    found = {name: told(cluster, name)["queue"] for name in ("new", "p0", "p2", "p1")}
+    assert [(each["place"], each["ahead"]) for each in found.values()] == [
+        ("active", 0),
+        ("active", 1),
+        ("backoff", 2),
+        ("backoff", 3),
+    ]
+    assert found["p1"]["early"]
+    assert 0 < found["p1"]["earliest"] <= 2
 
 
 @simulate()
@@ -205,7 +230,36 @@ async def test_the_versions_of_plugins_that_the_pod_meets_are_told(sim: Sim) -> 
     found = told(cluster, "p")
 
     assert "Mine@v2" in found["plugins"]
+    assert found["queue"]["rejectedBy"] == ["Mine@v2"]
+    assert found["versions"] == []
     assert answers(found["attempt"]) == [(1, ["n"], [("Mine@v2", ["no"])])]
+
+
+@simulate()
+async def test_of_a_plugin_in_two_versions_the_one_that_the_pod_meets_is_told(sim: Sim) -> None:
+    class Old(Filter):
+        name = "Mine"
+
+        def filter(self, _state: CycleState, _pod: PodInfo, _node: NodeInfo, /) -> Verdict:
+            return unschedulable("no")
+
+    class New(Old):
+        version = "v2"
+
+    use = PluginSet(enabled=(PluginUse("Mine", version="v2", canary_percent=50),))
+    profile = ProfileConfig(NAME, plugins={Point.MULTI_POINT: use})
+    names = [f"p{number}" for number in range(20)]
+    cluster = await running(sim, node("n"), *map(pod, names), profile=profile, registry=registry_with(Old, New))
+    await sim.until(lambda: all(map(cluster.condition, names)))
+
+    met = {}
+    for name in names:
+        found = told(cluster, name)
+        (version,) = found["versions"]
+        assert (version["plugin"], version["canary"], version["percent"]) == ("Mine", "v2", 50)
+        met[version["meets"]] = found["queue"]["rejectedBy"]
+
+    assert met == {"v1": ["Mine"], "v2": ["Mine@v2"]}
 
 
 @simulate()
@@ -255,6 +309,8 @@ async def test_pods_that_hold_nodes_are_told_who_keeps_them_and_are_kept_on(sim:
     assert [each["queue"]["place"] for each in found] == ["permit", "permit"]
     assert {each["queue"]["node"] for each in found} == {"a", "b"}
     assert found[0]["queue"]["heldBy"] == ["Holds"]
+    assert [each["queue"]["with"] for each in found] == [["default/g1"], ["default/g0"]]
+    assert 590 < found[0]["queue"]["latest"] <= 600
     assert found[0]["gang"]["holding"] == 2
     assert len(cluster.scheduler._handle.waiting.all()) == 2
     assert not binds(cluster)

@@ -94,6 +94,30 @@ def test_the_version_changes_with_whatever_is_read() -> None:
     assert lister.version(PersistentVolume) == seen[-1]
 
 
+def test_it_tells_which_objects_changed_since_a_version() -> None:
+    storage = Storage(V1, volume("w"))
+    lister = storage.lister
+    since = lister.version(PersistentVolume)
+    assert lister.changed(PersistentVolume, since) == []
+    assert lister.changed(PersistentVolume, -1) is None
+    lister.assume(PersistentVolume, ASSUMED)
+    lister.forget(PersistentVolume, ASSUMED)
+    storage.show(volume("x"))
+    changed = lister.changed(PersistentVolume, since)
+    assert changed is not None
+    assert sorted(key.name for key in changed) == ["v", "x"]
+
+
+def test_few_objects_among_many_assumed_ones_read_as_assumed() -> None:
+    volumes = [volume(f"v{index}", storage=f"class{index}") for index in range(4)]
+    storage = Storage(*volumes)
+    assumed = [{**each, "spec": {**each["spec"], "claimRef": {"name": "c"}}} for each in volumes[:3]]
+    for each in assumed:
+        storage.lister.assume(PersistentVolume, each)
+    assert list(storage.lister.by_index(PersistentVolume, BY_CLASS, "class1")) == [assumed[1]]
+    assert list(storage.lister.by_index(PersistentVolume, BY_CLASS, "class3")) == [volumes[3]]
+
+
 def test_objects_of_a_namespace_are_found_there() -> None:
     storage = Storage(claim("one"))
     assert storage.lister.get(PersistentVolumeClaim, "one", "default") is not None

@@ -108,6 +108,13 @@ def test_a_missing_request_counts_in_the_score_for_this_pod_and_for_those_there(
     assert scores(plugin(NodeResourcesFit), pod(), small, pods=[pod("x", on="n1")]) == [70]
 
 
+def test_resources_of_the_pod_as_a_whole_count_for_those_there_and_not_for_this_one() -> None:
+    # There 500m and 300Mi, this one its container's 100m and 200Mi: 400m of 1000m and 500Mi of 1000Mi are left.
+    whole = {"resources": {"requests": {"cpu": "500m", "memory": "300Mi"}}}
+    small = node("n1", cpu="1", memory="1000Mi")
+    assert scores(plugin(NodeResourcesFit), pod(spec=whole), small, pods=[pod("x", on="n1", spec=whole)]) == [45]
+
+
 def test_requests_beyond_the_node_score_nothing_or_all() -> None:
     most = plugin(NodeResourcesFit, scoringStrategy={"type": "MostAllocated"})
     there = [pod("x", cpu="9", memory="9Gi", on="n1")]

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import ClusterEvent, PodChange
 from konverge.scheduler.framework import QueuedPod
+from konverge.scheduler.hints import Hints
 from konverge.scheduler.nominations import Nominations
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.queue import Place, SchedulingQueue
+from konverge.scheduler.stats import NullObserver
 from konverge.testing.sim import Sim, simulate
 from tests.unit.scheduler.clusters import pod
 
@@ -24,9 +26,16 @@ def priority_first(queued: QueuedPod) -> tuple[Any, ...]:
 
 
 def queue_of(
-    sim: Sim, *pods: PodInfo, helps: Callable[[str, ClusterEvent], bool] = lambda _plugin, _event: True
+    sim: Sim,
+    *pods: PodInfo,
+    helps: Callable[[str, ClusterEvent], bool] = lambda _plugin, _event: True,
+    entered: Callable[[str, str], None] = lambda _place, _event: None,
 ) -> SchedulingQueue:
-    queue = SchedulingQueue(sim.clock, priority_first, helps)
+    def events(plugin: str) -> frozenset[ClusterEvent]:
+        return frozenset(event for event in ClusterEvent if helps(plugin, event))
+
+    hints = Hints(events, lambda _pod: None, NullObserver(), sim.clock.monotonic)
+    queue = SchedulingQueue(sim.clock, priority_first, hints, entered)
     for each in pods:
         queue.put(each)
     return queue
@@ -68,6 +77,7 @@ async def test_a_pop_that_is_cancelled_loses_nothing(sim: Sim) -> None:
 
 @simulate()
 async def test_failures_back_off_from_one_second_doubling_to_ten(sim: Sim) -> None:
+    """The second in which the backoff ends has to pass, as with kube-scheduler."""
     queue = queue_of(sim, info("a"))
     waiting, waits = await queue.pop(), []
     for _ in range(6):
@@ -75,7 +85,7 @@ async def test_failures_back_off_from_one_second_doubling_to_ten(sim: Sim) -> No
         started = sim.time
         waiting = await queue.pop()
         waits.append(round(sim.time - started, 3))
-    assert waits == [1, 2, 4, 8, 10, 10]
+    assert waits == [2, 3, 5, 9, 11, 11]
 
 
 @simulate()
@@ -86,7 +96,7 @@ async def test_an_event_that_may_help_wakes_a_pod_and_another_does_not(sim: Sim)
     queue = queue_of(sim, info("fit"), info("taint"), helps=helps)
     for plugins in (["Fit", "Other"], ["Taint"]):
         queue.return_unschedulable(await queue.pop(), plugins)
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)
     queue.notify([ClusterEvent.NODE_ADDED])
     assert sizes(queue) == (0, 0, 2)
     queue.notify([ClusterEvent.NODE_ADDED, ClusterEvent.POD_GONE])
@@ -98,20 +108,174 @@ async def test_an_event_that_may_help_wakes_a_pod_and_another_does_not(sim: Sim)
 async def test_a_pod_that_nobody_knows_how_to_help_is_woken_by_anything(sim: Sim) -> None:
     queue = queue_of(sim, info("a"), helps=lambda _plugin, _event: False)
     queue.return_unschedulable(await queue.pop(), [])
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)
     queue.notify([ClusterEvent.NODE_LABEL])
     assert sizes(queue) == (1, 0, 0)
 
 
 @simulate()
-async def test_an_event_does_not_cut_the_backoff_short(sim: Sim) -> None:
-    queue = queue_of(sim, info("a"))
+async def test_an_event_does_not_cut_the_backoff_short_while_others_are_to_be_tried(sim: Sim) -> None:
+    queue = queue_of(sim, info("a", priority=9))
     queue.return_unschedulable(await queue.pop(), ["Fit"])
     queue.notify([ClusterEvent.NODE_ADDED])
+    for name in ("b", "c"):
+        queue.put(info(name))
+    assert sizes(queue) == (2, 1, 0)
+    assert (await queue.pop()).pod.name == "b"
+    await asyncio.sleep(2)
+    assert (await queue.pop()).pod.name == "a"
+
+
+# Early from backoff
+
+
+@simulate()
+async def test_when_nothing_else_is_to_be_tried_a_pod_in_backoff_is(sim: Sim) -> None:
+    entered: list[tuple[str, str]] = []
+    queue = queue_of(sim, entered=lambda place, event: entered.append((place, event)))
+    queue.put(info("a"))
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    popped = sim.spawn(queue.pop())
+    await asyncio.sleep(0.25)
+    assert not popped.done()
+    queue.notify([ClusterEvent.NODE_ADDED])
+    assert (await popped).pod.name == "a"
+    assert (sim.time, sizes(queue)) == (0.25, (0, 0, 0))
+    assert entered[-2:] == [("backoff", "NodeAdded"), ("active", "PopFromBackoffQ")]
+
+
+@simulate()
+async def test_a_pod_that_failed_for_an_error_is_not_taken_early(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"))
+    failed, rejected = await queue.pop(), await queue.pop()
+    queue.return_failed(failed)
+    queue.return_unschedulable(rejected, ["Fit"])
+    queue.notify([ClusterEvent.NODE_ADDED])
+    assert sizes(queue) == (0, 2, 0)
+    assert (await queue.pop()).pod.name == "b"
     assert sizes(queue) == (0, 1, 0)
-    started = sim.time
+    assert ((await queue.pop()).pod.name, sim.time) == ("a", 2)
+
+
+@simulate()
+async def test_a_pod_about_which_nobody_knows_what_could_help_is_not_taken_early(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    queue.return_unschedulable(await queue.pop(), [])
+    queue.notify([ClusterEvent.NODE_ADDED])
     await queue.pop()
-    assert round(sim.time - started, 3) == 1
+    assert sim.time == 2
+
+
+@simulate()
+async def test_the_first_to_be_taken_early_is_whose_backoff_ends_first_and_within_a_second_who_goes_first(
+    sim: Sim,
+) -> None:
+    queue = queue_of(sim, info("twice"))
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    queue.notify([ClusterEvent.NODE_ADDED])
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    for name, priority in (("first", 1), ("later", 9)):
+        queue.put(info(name, priority=priority))
+        queue.return_unschedulable(await queue.pop(), ["Fit"])
+        await asyncio.sleep(0.3)
+    queue.notify([ClusterEvent.NODE_ADDED])
+    assert sizes(queue) == (0, 3, 0)
+    assert [queue.ahead(name) for name in ("later", "first", "twice")] == [0, 1, 2]
+    assert [(await queue.pop()).pod.name for _ in range(3)] == ["later", "first", "twice"]
+
+
+@simulate()
+async def test_all_pods_whose_backoff_ends_in_the_same_second_come_back_together_in_their_order(sim: Sim) -> None:
+    queue = queue_of(sim)
+    for name, priority in (("low", 1), ("high", 9)):
+        queue.put(info(name, priority=priority))
+        queue.return_failed(await queue.pop())
+        await asyncio.sleep(0.4)
+    assert [((await queue.pop()).pod.name, sim.time) for _ in range(2)] == [("high", 2), ("low", 2)]
+
+
+@simulate()
+async def test_errors_and_rejections_are_counted_apart_for_the_backoff(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    waits = []
+    for error in (True, True, False, True, False):
+        waiting = await queue.pop()
+        if error:
+            queue.return_failed(waiting)
+        else:
+            queue.return_unschedulable(waiting, ["Fit"])
+        waits.append(waiting.retry_at - sim.time - 1)
+        queue.retry_now(lambda _: True)
+    assert waits == [1, 2, 1, 1, 2]
+    assert (await queue.pop()).failures == 5
+
+
+@simulate()
+async def test_an_edited_pod_in_backoff_and_another_order_change_who_is_taken_early(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"))
+    for waiting in [await queue.pop() for _ in range(2)]:
+        queue.return_unschedulable(waiting, ["Fit"])
+    queue.notify([ClusterEvent.NODE_ADDED])
+    queue.put(info("b", priority=5))
+    assert [queue.ahead("a"), queue.ahead("b"), sizes(queue)] == [1, 0, (0, 2, 0)]
+    queue.sort_by(lambda queued: (queued.pod.name,))
+    assert [(await queue.pop()).pod.name for _ in range(2)] == ["a", "b"]
+    assert sizes(queue) == (0, 0, 0)
+
+
+# What happens while a pod is under way
+
+
+@simulate()
+async def test_what_happened_while_a_pod_was_under_way_sends_it_to_backoff(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"), helps=lambda plugin, event: event is ClusterEvent.POD_GONE)
+    a, b = await queue.pop(), await queue.pop()
+    queue.notify([ClusterEvent.NODE_ADDED])
+    queue.return_unschedulable(a, ["Fit"])
+    assert sizes(queue) == (0, 0, 1)
+    queue.notify([ClusterEvent.POD_GONE])
+    queue.return_unschedulable(b, ["Fit"])
+    assert sizes(queue) == (0, 2, 0)
+
+
+@simulate()
+async def test_a_pod_that_gives_its_own_node_back_does_not_help_itself(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"), info("b"))
+    a, b = await queue.pop(), await queue.pop()
+    queue.notify([ClusterEvent.POD_GONE], PodChange(a.pod, None))
+    queue.return_unschedulable(a, ["Fit"])
+    assert sizes(queue) == (0, 0, 1)
+    queue.return_unschedulable(b, ["Fit"])
+    assert sizes(queue) == (0, 1, 1)
+
+
+@simulate()
+async def test_of_several_events_those_of_others_count_though_the_last_is_its_own(sim: Sim) -> None:
+    queue = queue_of(sim, info("a"))
+    waiting = await queue.pop()
+    queue.notify([ClusterEvent.POD_GONE], PodChange(info("b"), None))
+    for _ in range(2):
+        queue.notify([ClusterEvent.POD_GONE], PodChange(waiting.pod, None))
+    queue.return_unschedulable(waiting, ["Fit"])
+    assert sizes(queue) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [lambda queue: queue.put(info("a", cpu="1")), lambda queue: queue.retry_now(lambda _pod: True)],
+    ids=["an edit", "a new profile"],
+)
+@simulate()
+async def test_a_pod_that_changed_while_it_was_under_way_backs_off(
+    sim: Sim, happens: Callable[[SchedulingQueue], None]
+) -> None:
+    queue = queue_of(sim, info("a"))
+    waiting = await queue.pop()
+    happens(queue)
+    queue.return_unschedulable(waiting, ["Fit"])
+    assert sizes(queue) == (0, 1, 0)
+    queue.return_unschedulable(await queue.pop(), ["Fit"])
+    assert sizes(queue) == (0, 0, 1)
 
 
 @simulate()
@@ -127,7 +291,7 @@ async def test_after_five_minutes_an_unschedulable_pod_is_tried_anyway(sim: Sim)
 async def test_a_version_that_asks_the_same_wakes_nothing_and_one_that_asks_less_does(sim: Sim) -> None:
     queue = queue_of(sim, info("a", cpu="2"))
     queue.return_unschedulable(await queue.pop(), ["Fit"])
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)
     queue.put(info("a", cpu="2", status={"phase": "Pending"}))
     assert sizes(queue) == (0, 0, 1)
     queue.put(info("a", cpu="1"))

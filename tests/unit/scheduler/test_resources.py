@@ -71,6 +71,14 @@ def test_with_pod_level_requests_scoring_counts_only_what_no_level_asks_for() ->
     assert (asked.scored_cpu, asked.scored_memory) == (2000, 200 * Mi)
 
 
+def test_what_containers_ask_for_is_kept_apart_where_the_pod_asks_as_a_whole() -> None:
+    raw = with_containers(
+        container("a", cpu="1"), container("b"), resources={"requests": {"cpu": "3"}}, overhead={"cpu": "10m"}
+    )
+    assert requests_of(raw).of_containers == {"cpu": 1000 + 100 + 10, "memory": 400 * Mi}
+    assert requests_of(with_containers(container("a", cpu="1"))).of_containers is None
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [

@@ -138,7 +138,7 @@ def test_a_pod_that_turns_up_elsewhere_is_counted_there() -> None:
     assert (cpu_on(snapshot, "n1"), cpu_on(snapshot, "n2")) == (0, 1000)
 
 
-def test_only_an_assumption_with_a_deadline_expires() -> None:
+def test_only_an_assumption_with_a_deadline_is_overdue() -> None:
     snapshot = snapshot_of(node("n1"))
     for name in ("bound", "binding", "placed"):
         snapshot.assume(PodInfo(pod(name, cpu="1")), "n1")
@@ -146,9 +146,9 @@ def test_only_an_assumption_with_a_deadline_expires() -> None:
     snapshot.place(PodInfo(pod("placed", cpu="1", on="n1")))
     snapshot.expire_after("placed", 10.0)
     snapshot.expire_after("unknown", 10.0)
-    assert snapshot.expire(9.9) == []
-    assert [info.name for info in snapshot.expire(10.0)] == ["bound"]
-    assert cpu_on(snapshot, "n1") == 2000
+    assert snapshot.overdue(9.9) == []
+    assert [info.name for info in snapshot.overdue(10.0)] == ["bound"]
+    assert cpu_on(snapshot, "n1") == 3000
 
 
 def test_a_pod_whose_requests_make_no_sense_leaves_the_count_as_it_was() -> None:

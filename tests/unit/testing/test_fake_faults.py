@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 
 from konverge.errors import ApiError, Conflict, ConnectionFailed, Gone, NotFound, ServerError, TooManyRequests
-from konverge.model.resource import ConfigMap, Secret
+from konverge.model.resource import ConfigMap, Pod, Secret
 from konverge.testing.fake import FakeApi, Faults
 from konverge.testing.fake_streams import GRACE
 from konverge.testing.sim import Sim, run_sim, simulate
@@ -235,6 +236,46 @@ def test_rough_weather_has_every_fault_at_about_its_rate() -> None:
     )
     assert set(met) == {"NoneType", "ConnectionFailed", "ServerError", "Conflict", "TooManyRequests"}
     assert 0.4 < met["NoneType"] / 5000 < 0.8
+
+
+@pytest.mark.parametrize("kind", Faults.kinds())
+def test_each_kind_can_be_had_alone_and_counts_what_it_did(kind: str) -> None:
+    @simulate()
+    async def alone(sim: Sim) -> None:
+        api = FakeApi(clock=sim.clock, random=sim.random, faults=Faults.rough(sim.random, 0.3, only=kind))
+        for _ in range(20):
+            with suppress(ApiError, ConnectionFailed):
+                await api.patch(ConfigMap, "a", {}, "default")
+            watching = sim.spawn(fail(api))
+            with suppress(ApiError, ConnectionFailed):
+                await api.create(ConfigMap, config("a"), "default")
+            await watching
+        assert api.faults.happened.keys() == {kind}
+
+    alone(seed=0)
+
+
+def test_a_kind_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="'drop' is no kind of fault; there are drop_before, drop_after, hang"):
+        Faults.rough(Random(1), only="drop")
+
+
+@simulate()
+async def test_binds_meet_conflicts_and_other_creations_do_not(sim: Sim) -> None:
+    api = fresh(sim, conflict=1.0)
+    await api.create(Pod, {"metadata": {"name": "p"}, "spec": {}}, "default")
+    with pytest.raises(Conflict):
+        await api.create(Pod, {"target": {"name": "n1"}}, "default", name="p", subresource="binding")
+    assert api.faults.happened == {"conflict": 1}
+
+
+@simulate()
+async def test_calls_of_a_client_that_is_cut_off_are_counted(sim: Sim) -> None:
+    api = fresh(sim)
+    api.faults.partition()
+    with pytest.raises(ConnectionFailed):
+        await api.get(ConfigMap, "a", "default")
+    assert api.faults.happened == {"partition": 1}
 
 
 def test_reads_of_an_absent_object_are_not_found_in_any_weather() -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from konverge.cache.informer import Caches
+from konverge.cache.store import Change
 from konverge.controllers.scheduling_policy.assign import ASSIGN_PODS, assign
 from konverge.controllers.scheduling_policy.models import SchedulingPolicy, SchedulingPolicySpec
 from konverge.controllers.scheduling_policy.profile import profile_config, rule_of
@@ -19,7 +20,16 @@ from konverge.errors import ManifestError, SchedulingError, Terminal, UnknownPlu
 from konverge.model.intercept import Intercept, Operations
 from konverge.model.meta import Key, is_deleting, labels_of
 from konverge.model.rbac import Access
-from konverge.model.resource import Namespace, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod
+from konverge.model.resource import (
+    ConfigMap,
+    Lease,
+    Namespace,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from konverge.ports import Clock
 from konverge.runtime.context import Context
 from konverge.runtime.reconciler import Reconciler
@@ -47,8 +57,14 @@ _SCHEDULING: Final = (
 )
 """What the scheduler does for the policies, with what its plugins read."""
 
+_SHARED: Final = (
+    Access(ConfigMap, ("get", "list", "watch", "create", "patch")),
+    Access(Lease, ("list", "delete")),
+)
+"""What replicas do that share the placing of pods: the register of bookings, and the leases of the members."""
 
-class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULING, workers=1):
+
+class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULING, home=_SHARED, workers=1):
     """All policies, one at a time: they share one scheduler, and a pod goes from one to the other."""
 
     intercepts = (ASSIGN_PODS,)
@@ -72,6 +88,25 @@ class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULIN
         found = caches.cache(Namespace).get(Key("", namespace))
         labels = {NAMESPACE_NAME: namespace} if found is None else labels_of(found)
         return assign(obj, labels, caches.cache(SchedulingPolicy.resource).list())
+
+    def follow(self, change: Change) -> None:
+        """Have the scheduler run a policy as it is in the cache: for replicas that place pods and do not lead.
+
+        What is wrong with the policy, the leader tells.
+        """
+        raw = change.new or change.old
+        if self._scheduler is None or raw is None:
+            return
+        with suppress(ManifestError):
+            obj = SchedulingPolicy.parse(raw)
+            if change.new is None or is_deleting(raw):
+                self._take_back(self._scheduler, obj)
+                return
+            try:
+                self._hand_over(self._scheduler, obj)
+            except SchedulingError:
+                if obj.spec.suspend:
+                    self._take_back(self._scheduler, obj)
 
     async def reconcile(self, obj: SchedulingPolicy, ctx: Context, /) -> Result:
         """Check the policy, hand it to the scheduler, and say how it stands among the others for its schedulerName."""
@@ -99,8 +134,8 @@ class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULIN
 
     async def finalize(self, obj: SchedulingPolicy, ctx: Context, /) -> Result:  # noqa: ARG002 - the base's signature
         """Take the policy away, before it is gone and nobody knows of it any more."""
-        if self._scheduler is not None and self._scheduler.remove_profile(obj.name):
-            self._wake_rivals(self._scheduler, obj)
+        if self._scheduler is not None:
+            self._take_back(self._scheduler, obj)
         return Result.done()
 
     def _load(self, scheduler: Scheduler, obj: SchedulingPolicy, ctx: Context) -> None:
@@ -128,6 +163,11 @@ class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULIN
         if changed:
             self._wake_rivals(scheduler, obj)
 
+    def _take_back(self, scheduler: Scheduler, obj: SchedulingPolicy) -> None:
+        """Have the scheduler run the policy no longer."""
+        if scheduler.remove_profile(obj.name):
+            self._wake_rivals(scheduler, obj)
+
     def _wake_rivals(self, scheduler: Scheduler, obj: SchedulingPolicy) -> None:
         for policy in scheduler.policies(obj.spec.profile.scheduler_name):
             if policy.owner != obj.name:
@@ -138,8 +178,8 @@ class SchedulingPolicyReconciler(Reconciler[SchedulingPolicy], access=_SCHEDULIN
         reason = "UnknownPlugin" if isinstance(error, UnknownPlugin) else "InvalidArgs"
         name = obj.spec.profile.scheduler_name
         ctx.conditions.set(ACCEPTED, "False", reason, str(error))
-        if obj.spec.suspend and scheduler.remove_profile(obj.name):
-            self._wake_rivals(scheduler, obj)
+        if obj.spec.suspend:
+            self._take_back(scheduler, obj)
         if any(policy.owner == obj.name for policy in scheduler.policies(name)):
             ctx.conditions.set(ACTIVE, "True", "Ready", "the last profile that could be used stays in force")
         else:

@@ -11,6 +11,8 @@ Each that finds a node keeps it and waits; when minCount have one, all go on. Wh
   is fewer than minCount, those that wait give theirs back. The pods of it that are still to be tried are turned away
   unseen, once each. The next round begins when the pod that found no node finds one: it alone knows which event may help,
   and comes back after its own backoff.
+- Nobody is evicted for a pod of a gang unless enough of the gang would find nodes, as far as can be told beforehand. Then
+  they are tried next, so that nobody takes what they would find; and one whose victims are still leaving has not failed.
 """
 
 from collections.abc import Iterator
@@ -20,12 +22,14 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
+from konverge.model.meta import uid_of
 from konverge.scheduler.diagnosis import Diagnosis
 from konverge.scheduler.events import ClusterEvent
 from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
     Code,
+    Company,
     CycleState,
     Permit,
     PermitResult,
@@ -41,10 +45,11 @@ from konverge.scheduler.framework import (
     unresolvable,
     unschedulable,
 )
-from konverge.scheduler.gangs import MAX_MIN_COUNT, Census, Gang, census, gang_of, min_count_of
+from konverge.scheduler.gangs import MAX_MIN_COUNT, Census, Gang, census, gang_of, members, min_count_of
 from konverge.scheduler.handle import Handle, WaitingPod, WaitingPods
 from konverge.scheduler.latestused import LatestUsed
 from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.preemption import under_way
 from konverge.scheduler.snapshot import Snapshot
 
 _KEPT: Final = 4096
@@ -157,13 +162,18 @@ class Coscheduling(PreEnqueue, PreFilter, PostFilter, Reserve, Permit):
         return PreFilterResult()
 
     def post_filter(self, state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis, /) -> PostFilterResult:
-        """The pod found no node: when the rest of its gang is too few, let those that wait give theirs back."""
+        """The pod found no node: when the rest of its gang is too few, let those that wait give theirs back.
+
+        One whose victims are leaving will find one.
+        """
         gang = gang_of(pod)
         if gang is None:
             return PostFilterResult(unschedulable())
         known = self._rounds.get(gang)
         known.denied.discard(pod.uid)
         if self.name in diagnosis.plugins:
+            return PostFilterResult(unschedulable())
+        if under_way(pod, trials.snapshot, diagnosis.resolvable):
             return PostFilterResult(unschedulable())
         attempt = state.read(_Attempt) or self._attempt(gang, known, pod, trials.snapshot)
         found = attempt.census
@@ -173,6 +183,22 @@ class Coscheduling(PreEnqueue, PreFilter, PostFilter, Reserve, Permit):
             known.failed.clear()
             self._release(gang, f"node(s) given back: gang {gang} does not fit, pod {pod.name} found no node")
         return PostFilterResult(unschedulable())
+
+    def company(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> Company | None:
+        """The pods of the gang that have no node, while it needs more of them than this one."""
+        attempt = state.read(_Attempt)
+        if attempt is None or attempt.missing <= 0:
+            return None
+        others = attempt.census.unbound - attempt.holding - {pod.uid}
+        pods = (PodInfo(raw) for raw in members(attempt.gang, self._handle.lister) if uid_of(raw) in others)
+        return Company(f"gang {attempt.gang}", attempt.missing, tuple(sorted(pods, key=lambda other: other.key)))
+
+    def room_is_made(self, pod: PodInfo, company: Company, /) -> None:
+        """Have the others tried next, before somebody takes what they would find."""
+        gang = gang_of(pod)
+        if gang is not None:
+            self._rounds.get(gang).denied.clear()
+        self._handle.activate([other.uid for other in company.pods], beside=pod.uid)
 
     def reserve(self, _state: CycleState, _pod: PodInfo, _node_name: str, /) -> Verdict:
         """Nothing to book."""
@@ -209,6 +235,10 @@ class Coscheduling(PreEnqueue, PreFilter, PostFilter, Reserve, Permit):
             known.allowed.add(waiting.pod.uid)
             self._handle.waiting.allow(waiting.pod.uid, self.name)
         return PermitResult()
+
+    def patient(self, pod: PodInfo, /) -> bool:
+        """A gang that gave up left room for the pod that found none: tried at once, it would begin the same round anew."""
+        return gang_of(pod) is not None
 
     def _count(self, gang: Gang, pod: PodInfo) -> Census:
         return census(gang, pod.scheduler_name, self._handle.lister, self._args.min_count)

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from konverge.errors import PluginFailed
 from konverge.model.resource import PodDisruptionBudget
+from konverge.scheduler.clearing import Clearing, Prospect, Unclear
 from konverge.scheduler.columns import IntArray
 from konverge.scheduler.diagnosis import Diagnosis
 from konverge.scheduler.framework import (
@@ -19,9 +20,17 @@ from konverge.scheduler.framework import (
     unschedulable,
 )
 from konverge.scheduler.handle import Handle
-from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
-from konverge.scheduler.preemption import NO_VICTIMS, Budgets, Candidate, choose, gather, select_victims, terminating
+from konverge.scheduler.preemption import (
+    NO_VICTIMS,
+    Budgets,
+    Candidate,
+    around,
+    choose,
+    gather,
+    select_victims,
+    under_way,
+)
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
@@ -53,6 +62,7 @@ class DefaultPreemption(PostFilter):
         super().__init__(args, handle)
         self._args: Args = args
         self._lister = handle.lister
+        self._known, self._read = Budgets(()), -1
 
     def post_filter(
         self, _state: CycleState, pod: PodInfo, trials: Trials, diagnosis: Diagnosis, /
@@ -61,7 +71,7 @@ class DefaultPreemption(PostFilter):
         if pod.spec.get("preemptionPolicy") == "Never":
             return _refused(NEVER)
         rows = diagnosis.resolvable
-        if self._under_way(pod, trials, rows):
+        if under_way(pod, trials.snapshot, rows):
             return _refused(UNDER_WAY)
         why = Diagnosis(nodes=len(trials.snapshot))
         candidate = self._best(pod, trials, rows, why)
@@ -71,32 +81,28 @@ class DefaultPreemption(PostFilter):
             why.reasons[NOT_HELPFUL] += others
         return PostFilterResult(unschedulable(f"preemption: {why.message}"), node_name="")
 
-    def _under_way(self, pod: PodInfo, trials: Trials, rows: IntArray) -> bool:
-        """Whether pods are leaving the pod's nominated node because of it, and it may still fit there after that."""
-        row = trials.snapshot.row_of(pod.nominated_node)
-        if row is None or row not in rows:
-            return False
-        others = trials.snapshot.node(row).pods.values()
-        return any(other.priority < pod.priority and terminating(other) for other in others)
-
     def _best(self, pod: PodInfo, trials: Trials, rows: IntArray, why: Diagnosis) -> Candidate | None:
         """The node to preempt on, or why there is none. Raises: PluginFailed where a filter failed on the way to none."""
-        if not len(rows):
+        count = len(rows)
+        if not count:
             return None
-        budgets = Budgets(self._lister.list(PodDisruptionBudget))
+        budgets, start, wanted = self._budgets(), int(trials.random.random() * count), self._wanted(count)
         promising = trials.snapshot.priorities.any_below(pod.priority, rows)
+        in_turn = np.fromiter(around(count, start), dtype=np.int64, count=count)
+        clearing = Clearing(trials, pod, budgets, why.reasons)
+        outlooks = clearing.outlooks(rows[in_turn[promising[in_turn]]], wanted)
+        may_help = promising.tolist()
         errors: list[PluginFailed] = []
-        nodes: list[NodeInfo | None] = [None] * len(rows)
-        for index in np.flatnonzero(promising).tolist():
-            nodes[index] = trials.snapshot.node(int(rows[index]))
 
-        def try_one(index: int) -> Candidate | None:
-            node = nodes[index]
-            if node is None:
+        def try_one(index: int) -> Candidate | Prospect | None:
+            if not may_help[index]:
                 why.reasons[NO_VICTIMS] += 1
                 return None
+            outlook = next(outlooks)
+            if outlook is not Unclear.ASK:
+                return outlook
             try:
-                with trials.on(node) as trial:
+                with trials.on(trials.snapshot.node(int(rows[index]))) as trial:
                     found = select_victims(trial, pod, budgets)
             except PluginFailed as error:
                 errors.append(error)
@@ -106,12 +112,22 @@ class DefaultPreemption(PostFilter):
             why.reasons.update(found.reasons)
             return None
 
-        harmless, harmful = gather(len(rows), self._wanted(len(rows)), try_one, int(trials.random.random() * len(rows)))
+        harmless: list[Candidate | Prospect]
+        harmful: list[Candidate | Prospect]
+        harmless, harmful = gather(count, wanted, try_one, start)
         if harmless or harmful:
-            return choose([*harmless, *harmful])
+            best = choose([*harmless, *harmful])
+            return best if isinstance(best, Candidate) else clearing.candidate(best)
         if errors:
             raise errors[0]
         return None
+
+    def _budgets(self) -> Budgets:
+        """The budgets as they stand; the same object while nothing about them changed."""
+        version = self._lister.version(PodDisruptionBudget)
+        if version != self._read:
+            self._known, self._read = Budgets(self._lister.list(PodDisruptionBudget)), version
+        return self._known
 
     def _wanted(self, nodes: int) -> int:
         share = nodes * self._args.min_candidate_nodes_percentage // 100

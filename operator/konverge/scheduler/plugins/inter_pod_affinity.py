@@ -4,8 +4,10 @@ A rule counts both ways: a pod stays away from those that it keeps apart from, a
 Counts are kept by domain: the value of a node label.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -13,7 +15,7 @@ from pydantic import Field
 
 from konverge.scheduler.columns import BoolArray, IntArray
 from konverge.scheduler.domains import DomainCounts
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, NodeChange, PodChange
 from konverge.scheduler.framework import (
     MAX_SCORE,
     SKIP,
@@ -31,9 +33,10 @@ from konverge.scheduler.framework import (
     unschedulable,
 )
 from konverge.scheduler.handle import Handle
+from konverge.scheduler.limits import WEIGHTLESS, Limit, Limits, Weight
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podaffinity import AffinityTerm
-from konverge.scheduler.podgroups import PodGroup
+from konverge.scheduler.podgroups import PodGroup, terms_on_node
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
@@ -81,6 +84,10 @@ class _Tally:
         """The label keys that anything was added for."""
         return self._sums.keys()
 
+    def in_all(self, key: str) -> int:
+        """The sum over all domains."""
+        return int(self._sums[key].sum()) if key in self._sums else 0
+
     def of(self, key: str, node: NodeInfo) -> int:
         """The sum in the node's domain."""
         if key not in self._sums or key not in node.labels:
@@ -118,12 +125,48 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     name: ClassVar[str] = "InterPodAffinity"
     Args = InterPodAffinityArgs
     events = frozenset(
-        {ClusterEvent.NODE_ADDED, ClusterEvent.NODE_LABEL, ClusterEvent.POD_GONE, ClusterEvent.POD_PLACED}
+        {
+            ClusterEvent.NODE_ADDED,
+            ClusterEvent.NODE_GONE,
+            ClusterEvent.NODE_LABEL,
+            ClusterEvent.POD_GONE,
+            ClusterEvent.POD_PLACED,
+        }
     )
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._args = args
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """Who the pod is to others, and what it wants of them."""
+        return pod.namespace, frozenset(pod.labels.items()), pod.pod_affinity_text
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A pod that is to be near came, one that is to be apart left, or a node is new or has other labels.
+
+        Beyond kube-scheduler: each anti-affinity term counts by itself, a pod that waits for the last of its group to
+        leave is tried, and so is every pod when labels change, since those of others may name any label, or when a node
+        goes, with which its pods count no longer.
+        """
+        terms = pod.affinity_terms
+        match cause:
+            case NodeChange(old=None, new=NodeInfo() as new):
+                return all(term.key in new.labels for term in terms.near)
+            case PodChange(old=None, new=PodInfo() as new):
+                return _may_be_meant(terms.near, new)
+            case PodChange(old=PodInfo() as gone, new=None):
+                return (
+                    _may_be_meant(terms.near, gone)
+                    or any(_may_be_meant((term,), gone) for term in terms.apart)
+                    or any(_may_be_meant((term,), pod) for term in gone.affinity_terms.apart)
+                )
+            case PodChange(old=PodInfo() as before, new=PodInfo() as after):
+                return _may_be_meant(terms.near, before) != _may_be_meant(terms.near, after) or any(
+                    _may_be_meant((term,), before) and not _may_be_meant((term,), after) for term in terms.apart
+                )
+            case _:
+                return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
         """Count pods by domain; skip a pod that requires nothing and that nobody keeps apart from."""
@@ -176,6 +219,42 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         not_wanted = ~not_near & ~not_apart & _any_positive(unwelcoming, unwelcoming.keys, rows)
         return BatchVerdict({NOT_NEAR: not_near, NOT_APART: not_apart, NOT_WANTED: not_wanted}, not_near)
 
+    def limits(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Limits:
+        """Of those to be near one must stay; of those to keep apart from, and that keep apart, none may."""
+        required = state.read(_Required)
+        if required is None:
+            return Limits()
+        none, terms, found = np.zeros(len(rows), dtype=np.int64), pod.affinity_terms, list[Limit]()
+        for key in dict.fromkeys(term.key for term in terms.near):
+            lacking = (snapshot.label(key).ids(rows) == 0).astype(np.int64)
+            found.append(Limit(NOT_NEAR, WEIGHTLESS, lacking, none))
+        found += () if required.first else self._near_limits(required.near, pod, snapshot, rows)
+        for key in dict.fromkeys(term.key for term in terms.apart):
+            here = tuple(term for term in terms.apart if term.key == key)
+            what = "apart", here, snapshot.groups.version
+            weight = Weight(what, partial(_matching, here, snapshot), alike=True)
+            found.append(Limit(NOT_APART, weight, required.apart.of_rows(key, rows), none, _has(key, snapshot, rows)))
+        own_namespace = snapshot.namespace_labels(pod.namespace)
+        for key in required.unwelcoming.keys:
+            asks = "unwelcoming", key, pod.namespace, frozenset(pod.labels.items()), frozenset(own_namespace.items())
+            weight = Weight(asks, partial(_unwelcoming, key, pod, own_namespace), alike=True)
+            used = required.unwelcoming.of_rows(key, rows)
+            found.append(Limit(NOT_WANTED, weight, used, none, _has(key, snapshot, rows)))
+        return Limits(tuple(found), first_only=True)
+
+    def _near_limits(self, near: _Tally, pod: PodInfo, snapshot: Snapshot, rows: IntArray) -> Iterator[Limit]:
+        terms = pod.affinity_terms.near
+        times = Counter(term.key for term in terms)
+        there = max((near.in_all(key) // count for key, count in times.items()), default=0)
+        # Where all of them are on one node, it does not matter who of them goes: without any the pod would be the first.
+        alone = _matches_all(terms, pod, snapshot.namespace_labels(pod.namespace))
+        for key, count in times.items():
+            weight = Weight(
+                ("near", terms, count, snapshot.groups.version), partial(_nearness, terms, count, snapshot), alike=True
+            )
+            most = np.full(len(rows), -1)
+            yield Limit(NOT_NEAR, weight, -near.of_rows(key, rows), most, waived_at=-count * there if alone else None)
+
     def pre_score(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, _rows: IntArray, /) -> Verdict:
         """Sum the weights by domain: of what the pod prefers, and of what pods there prefer or require; skip without any."""
         preferred = pod.affinity_terms.preferred
@@ -224,8 +303,37 @@ def _matches_all(
     return bool(terms) and all(term.matches(pods.namespace, pods.labels, namespace_labels) for term in terms)
 
 
+def _nearness(terms: tuple[AffinityTerm, ...], times: int, snapshot: Snapshot, pod: PodInfo) -> int:
+    return -times * _matches_all(terms, pod, snapshot.namespace_labels(pod.namespace))
+
+
+def _matching(terms: tuple[AffinityTerm, ...], snapshot: Snapshot, pod: PodInfo) -> int:
+    return sum(_matches_all((term,), pod, snapshot.namespace_labels(pod.namespace)) for term in terms)
+
+
+def _unwelcoming(key: str, wanted: PodInfo, namespace_labels: Mapping[str, str], pod: PodInfo) -> int:
+    """How many terms of a pod on a node keep the wanted one out of the node's domain of `key`."""
+    terms = (term for term in terms_on_node(pod).apart if term.key == key)
+    return sum(term.matches(wanted.namespace, wanted.labels, namespace_labels) for term in terms)
+
+
+def _has(key: str, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+    """Which nodes have the label, so that the pods on them are in a domain of it."""
+    has: BoolArray = snapshot.label(key).ids(rows) != 0
+    return has
+
+
 def _any_positive(tally: _Tally, keys: Iterable[str], rows: IntArray) -> BoolArray:
     result = np.zeros(len(rows), dtype=np.bool_)
     for key in keys:
         result |= tally.of_rows(key, rows) > 0
     return result
+
+
+def _may_be_meant(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
+    """Whether all of the terms, and at least one, mean the pod; the labels of its namespace are taken to fit."""
+    return bool(terms) and all(
+        (other.namespace in term.namespaces or not term.namespace_selector.never)
+        and term.selector.matches(other.labels)
+        for term in terms
+    )

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
 from konverge.scheduler.columns import BoolArray, IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, NodeChange
 from konverge.scheduler.framework import (
     ALL_PASS,
     SKIP,
@@ -178,6 +178,19 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         """What the pod requires and prefers."""
         return frozenset(pod.node_selector.items()), pod.node_affinity_text
 
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """What the pod requires, with what it prefers."""
+        return self.signature(CycleState(), pod)
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A node that matches and is new, or did not match before."""
+        match cause:
+            case NodeChange(old=old, new=NodeInfo() as new):
+                required = Required.of(pod)
+                return self._allows(required, new) and (old is None or not self._allows(required, old))
+            case _:
+                return True
+
     def pre_filter(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod that asks for nothing; narrow the search where the terms name nodes."""
         required = Required.of(pod)
@@ -225,6 +238,9 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     def normalize(self, _state: CycleState, _pod: PodInfo, scores: IntArray, /) -> IntArray:
         """The largest sum is 100."""
         return share_of_largest(scores)
+
+    def _allows(self, required: Required, node: NodeInfo) -> bool:
+        return (self._added is None or self._added.matches(node)) and required.matches(node)
 
     def _preferences(self, pod: PodInfo) -> _Preferred:
         own = _Preferred.of(pod)

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, PodChange
 from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -18,6 +18,7 @@ from konverge.scheduler.framework import (
     Verdict,
     unschedulable,
 )
+from konverge.scheduler.limits import Limit, Limits, Weight
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
@@ -35,6 +36,18 @@ class NodePorts(PreFilter, Filter):
         """The ports that the pod wants."""
         return pod.host_ports
 
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """The ports that the pod wants."""
+        return pod.host_ports
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A pod that left with a port that the pod wants; any new node."""
+        match cause:
+            case PodChange(old=PodInfo() as gone):
+                return any(wanted.conflicts(port) for wanted in pod.host_ports for port in gone.host_ports)
+            case _:
+                return True
+
     def pre_filter(self, _state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod without host ports."""
         return PreFilterResult(SUCCESS if pod.host_ports else SKIP)
@@ -51,3 +64,12 @@ class NodePorts(PreFilter, Filter):
         for wanted in pod.host_ports:
             conflicting |= snapshot.ports.conflicting(wanted)
         return BatchVerdict({TAKEN: np.isin(rows, np.fromiter(conflicting, np.int64, len(conflicting)))})
+
+    def limits(self, _state: CycleState, pod: PodInfo, _snapshot: Snapshot, rows: IntArray, /) -> Limits:
+        """None of the ports that conflict may stay."""
+        wanted = pod.host_ports
+
+        def conflicts(other: PodInfo) -> int:
+            return sum(port.conflicts(taken) for port in wanted for taken in other.host_ports)
+
+        return Limits((Limit(TAKEN, Weight(("ports", wanted), conflicts), None, np.zeros(len(rows), dtype=np.int64)),))

@@ -3,7 +3,8 @@
 Filter and score read integers only; the arithmetic is kube-scheduler's, divisions truncate.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar, Final, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from konverge.scheduler.columns import BoolArray, IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, NodeChange, PodChange
 from konverge.scheduler.framework import (
     MAX_SCORE,
     SUCCESS,
@@ -24,9 +25,10 @@ from konverge.scheduler.framework import (
     Verdict,
 )
 from konverge.scheduler.handle import Handle
+from konverge.scheduler.limits import Limit, Limits, Weight
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
-from konverge.scheduler.resources import CPU, MEMORY, PODS, is_scalar
+from konverge.scheduler.resources import CPU, LIMIT, MEMORY, PODS, is_scalar
 from konverge.scheduler.snapshot import Snapshot
 
 TOO_MANY_PODS: Final = "Too many pods"
@@ -137,7 +139,25 @@ class NodeResourcesFit(Filter, Score):
     def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
         """What the pod asks for, with the defaults that only scoring counts."""
         requests = pod.requests
-        return frozenset(requests.amounts.items()), requests.scored_cpu, requests.scored_memory
+        of_containers = frozenset((requests.of_containers or {}).items())
+        return frozenset(requests.amounts.items()), requests.scored_cpu, requests.scored_memory, of_containers
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """What the pod asks for."""
+        return frozenset(pod.requests.amounts.items())
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A node that would hold the pod and has more of what it asks for, any pod that left, one that asks for less."""
+        match cause:
+            case NodeChange(old=old, new=NodeInfo() as new):
+                wanted = {PODS: 1, **self._wanted(pod)}
+                fits = all(amount <= new.allocatable.get(name, 0) for name, amount in wanted.items())
+                return fits and (old is None or _has_more(new, old, wanted))
+            case PodChange(old=PodInfo() as before, new=PodInfo() as after):
+                had, has = before.requests.amounts, after.requests.amounts
+                return any(has.get(name, 0) < had.get(name, 0) for name in self._wanted(pod))
+            case _:
+                return True
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """`Too many pods`, and `Insufficient NAME` for each resource that falls short."""
@@ -167,6 +187,17 @@ class NodeResourcesFit(Filter, Score):
                 reasons[f"Insufficient {name}"] = short
                 final |= amount > capacity
         return BatchVerdict(reasons, final)
+
+    def limits(self, _state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Limits:
+        """Each resource by itself; where so much is requested that the columns are cut off, only the node knows."""
+        found = [Limit(TOO_MANY_PODS, _ONE, snapshot.requested(PODS, rows), snapshot.allocatable(PODS, rows) - 1)]
+        unsure = np.zeros(len(rows), dtype=np.bool_)
+        for name, amount in self._wanted(pod).items():
+            used = snapshot.requested(name, rows)
+            unsure |= used >= LIMIT
+            most = snapshot.allocatable(name, rows) - amount
+            found.append(Limit(f"Insufficient {name}", Weight(("requests", name), partial(_asked, name)), used, most))
+        return Limits(tuple(found), unsure=unsure)
 
     def score(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> int:
         """The weighted mean of what is free (or used, or what the line says of it) of each resource, in percent."""
@@ -218,10 +249,28 @@ class NodeResourcesFit(Filter, Score):
         return name in self._ignored or name.split("/", 1)[0] in self._ignored_groups
 
 
+_ONE: Final = Weight("one", lambda _: 1, alike=True)
+
+
+def _asked(name: str, pod: PodInfo) -> int:
+    return pod.requests.amounts.get(name, 0)
+
+
+def _has_more(new: NodeInfo, old: NodeInfo, names: Iterable[str]) -> bool:
+    return any(new.allocatable.get(name, 0) > old.allocatable.get(name, 0) for name in names)
+
+
 def _scored(pod: PodInfo, name: str) -> int:
+    """What the pod that is to be placed counts for, unlike those that are: by its containers only.
+
+    kube-scheduler's scorer is never told of resources of the pod as a whole.
+    """
+    requests = pod.requests
+    if requests.of_containers is not None:
+        return requests.of_containers.get(name, 0)
     if name == CPU:
-        return pod.requests.scored_cpu
-    return pod.requests.scored_memory if name == MEMORY else pod.requests.amounts.get(name, 0)
+        return requests.scored_cpu
+    return requests.scored_memory if name == MEMORY else requests.amounts.get(name, 0)
 
 
 def _used(snapshot: Snapshot, name: str, rows: IntArray) -> IntArray:

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import ClassVar, Final
 
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, NodeChange
 from konverge.scheduler.framework import ALL_PASS, SUCCESS, BatchVerdict, CycleState, Filter, Verdict, unresolvable
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.podinfo import PodInfo
@@ -27,6 +27,18 @@ class NodeUnschedulable(Filter):
     def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
         """Whether the pod tolerates the cordon."""
         return tolerated(_CORDON, pod.tolerations)
+
+    def hint_key(self, _pod: PodInfo, /) -> Hashable:
+        """Nothing: whoever tolerates the cordon is not turned away."""
+        return ()
+
+    def hint(self, _pod: PodInfo, cause: Cause, /) -> bool:
+        """A node that is not cordoned, and is new or was before."""
+        match cause:
+            case NodeChange(old=old, new=NodeInfo() as new):
+                return not new.unschedulable and (old is None or old.unschedulable)
+            case _:
+                return True
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable on a cordoned node."""

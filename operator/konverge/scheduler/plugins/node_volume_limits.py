@@ -4,7 +4,7 @@ In flow the claims of the pod at hand and of the pods on a node, and what is att
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -17,8 +17,8 @@ from konverge.model.resource import (
     StorageClass,
     VolumeAttachment,
 )
-from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.columns import BoolArray, IntArray
+from konverge.scheduler.events import Cause, ClusterEvent, PodChange, ReadChange
 from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -33,9 +33,10 @@ from konverge.scheduler.framework import (
     unschedulable,
 )
 from konverge.scheduler.handle import Handle
+from konverge.scheduler.limits import Limits
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.plugins.volume_attachments import Attached, Ceilings, attached_to, limits_of, volume_of
-from konverge.scheduler.plugins.volume_objects import find_claim, foreign, not_found
+from konverge.scheduler.plugins.volume_objects import concerns, find_claim, foreign, not_found
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
@@ -69,6 +70,23 @@ class NodeVolumeLimits(PreFilter, Filter):
         super().__init__(args, handle)
         self._lister = handle.lister
         self._ceilings = Ceilings(handle.lister)
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """The pod's claims."""
+        return pod.namespace, pod.claims
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A claim of the pod; a pod that left with claims; a volume that was detached; a node that may attach more."""
+        match cause:
+            case PodChange(old=PodInfo() as gone):
+                return bool(gone.claims)
+            case ReadChange(resource=resource, old=old, new=new):
+                if resource == CSINode:
+                    before, now = limits_of(old), limits_of(new)
+                    return old is None or any(now.get(driver, limit + 1) > limit for driver, limit in before.items())
+                return new is None if resource == VolumeAttachment else concerns(cause, pod)
+            case _:
+                return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod that has nothing attached."""
@@ -110,13 +128,23 @@ class NodeVolumeLimits(PreFilter, Filter):
         wanted = state.read(_Wanted)
         if wanted is None or wanted.trouble:
             return super().filter_batch(state, pod, snapshot, rows)
-        result = np.zeros(len(rows), dtype=np.bool_)
-        at_most = snapshot.claims.counts(rows) + len(wanted.volumes)
-        for driver in {volume.driver for volume in wanted.volumes}:
-            result |= at_most > self._ceilings.of(driver, snapshot, rows)
+        result = self._perhaps_full(wanted, snapshot, rows)
         for index in np.flatnonzero(result).tolist():
             result[index] = self.filter(state, pod, snapshot.node(int(rows[index]))).rejected
         return BatchVerdict({TOO_MANY: result})
+
+    def limits(self, state: CycleState, _pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Limits:
+        """Volumes that several pods share are no sum; so this tells only of nodes that cannot be full."""
+        wanted = state.read(_Wanted)
+        return Limits(unsure=None if wanted is None else self._perhaps_full(wanted, snapshot, rows))
+
+    def _perhaps_full(self, wanted: _Wanted, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+        """Where a driver would have to attach more than it can, if no two pods shared a volume."""
+        result = np.full(len(rows), bool(wanted.trouble))
+        at_most = snapshot.claims.counts(rows) + len(wanted.volumes)
+        for driver in {volume.driver for volume in wanted.volumes}:
+            result |= at_most > self._ceilings.of(driver, snapshot, rows)
+        return result
 
     def _volumes_of(self, pod: PodInfo) -> Iterable[Attached]:
         """The volumes of a pod on a node; what cannot be told of it counts nothing."""

@@ -5,17 +5,18 @@ out flow rejections of domains that hold too many (DoNotSchedule) and scores tha
 (ScheduleAnyway).
 """
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from konverge.scheduler.columns import BoolArray, IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, NodeChange, PodChange
 from konverge.scheduler.framework import (
     MAX_SCORE,
     SKIP,
@@ -32,11 +33,13 @@ from konverge.scheduler.framework import (
     unschedulable,
 )
 from konverge.scheduler.handle import Handle
+from konverge.scheduler.limits import WEIGHTLESS, Limit, Limits, Weight
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.plugins.node_affinity import Required
 from konverge.scheduler.plugins.spread_constraints import HOSTNAME, Constraint, Constraints, SpreadArgs
 from konverge.scheduler.plugins.taint_toleration import forbids
 from konverge.scheduler.podinfo import PodInfo
+from konverge.scheduler.resources import LIMIT
 from konverge.scheduler.snapshot import Snapshot
 from konverge.scheduler.workloads import READS
 
@@ -73,6 +76,19 @@ class _Domains:
         domains = self.counts[self.counted]
         return int(domains.min()) if len(domains) >= self.constraint.min_domains else 0
 
+    @property
+    def most(self) -> IntArray:
+        """By id of the label's value: with how many pods a domain would just not be too full, when only it lost any."""
+        constraint = self.constraint
+        domains = np.flatnonzero(self.counted)
+        others = np.zeros(len(self.counts), dtype=np.int64)
+        if len(domains) >= constraint.min_domains:
+            order = domains[np.argsort(self.counts[domains], kind="stable")]
+            others[:] = self.counts[order[0]]
+            # What is emptiest of all has the next one to compare with; alone, it cannot be too full.
+            others[order[0]] = self.counts[order[1]] if len(order) > 1 else LIMIT
+        return others + constraint.max_skew - self.matches_self
+
     def skewed(self, count: int | IntArray) -> Any:
         """Whether one more pod in a domain with `count` makes it too full."""
         return count + self.matches_self - self.fewest > self.constraint.max_skew
@@ -105,6 +121,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     events = frozenset(
         {
             ClusterEvent.NODE_ADDED,
+            ClusterEvent.NODE_GONE,
             ClusterEvent.NODE_LABEL,
             ClusterEvent.NODE_TAINT,
             ClusterEvent.POD_GONE,
@@ -115,6 +132,30 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def __init__(self, args: SpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._constraints = Constraints(args, handle.lister)
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable | None:
+        """The pod's constraints and all that they look at; None for the defaults, which follow from other objects."""
+        entries = pod.spec.get("topologySpreadConstraints")
+        if not entries:
+            return None
+        labels, selector = frozenset(pod.labels.items()), frozenset(pod.node_selector.items())
+        text = json.dumps(entries, sort_keys=True)
+        return pod.namespace, labels, text, selector, pod.node_affinity_text, pod.tolerations
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A pod that is counted came, left or changed; a node with all keys did, by its labels or taints.
+
+        Beyond kube-scheduler: so did a node by whether it matches the pod's node affinity, if only such ones count.
+        """
+        constraints = self._constraints.of(pod, "DoNotSchedule")
+        match cause:
+            case PodChange(old=old, new=new):
+                here = [each if each and each.namespace == pod.namespace else None for each in (old, new)]
+                return any(len({bool(each and one.counts(each)) for each in here}) > 1 for one in constraints)
+            case NodeChange(old=old, new=new):
+                return _standing(pod, constraints, old) != _standing(pod, constraints, new)
+            case _:
+                return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
         """Count the pods in each domain; skip a pod without a hard constraint."""
@@ -140,6 +181,25 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
             missing |= (ids == _MISSING) & ~uneven
             uneven |= domains.skewed(domains.counts[ids]) & ~missing
         return BatchVerdict({NO_LABEL: missing, UNEVEN: uneven}, missing)
+
+    def limits(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Limits:
+        """A domain loses the pods that leave the node, and may so become the emptiest."""
+        hard = (state.read(_Hard) or _NO_CONSTRAINTS).domains
+        everywhere = _in_all_domains(tuple(domains.constraint for domains in hard), snapshot, rows)
+        found: list[Limit] = []
+        for domains in hard:
+            constraint = domains.constraint
+            ids = snapshot.label(constraint.key).ids(rows)
+            missing = (ids == _MISSING).astype(np.int64)
+            weight = Weight(
+                ("spread", pod.namespace, constraint.selector), partial(_counts, pod.namespace, constraint), alike=True
+            )
+            counted = everywhere & _eligible(pod, constraint, snapshot, rows)
+            found += (
+                Limit(NO_LABEL, WEIGHTLESS, missing, np.zeros_like(missing)),
+                Limit(UNEVEN, weight, domains.counts[ids], domains.most[ids], counted),
+            )
+        return Limits(tuple(found), first_only=True)
 
     def pre_score(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, rows: IntArray, /) -> Verdict:
         """Count the pods in each domain of the nodes to be scored; skip a pod without a soft constraint."""
@@ -199,6 +259,18 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         low, high = int(judged.min()), int(judged.max())
         result: IntArray = MAX_SCORE * (high + low - scores) // high if high else np.full_like(scores, MAX_SCORE)
         return np.where(soft.ignored, 0, result)
+
+
+def _counts(namespace: str, constraint: Constraint, pod: PodInfo) -> int:
+    return pod.namespace == namespace and constraint.counts(pod)
+
+
+def _standing(pod: PodInfo, constraints: tuple[Constraint, ...], node: NodeInfo | None) -> object:
+    """All of a node that the constraints look at; None where they do not look at it."""
+    if node is None or any(each.key not in node.labels for each in constraints):
+        return None
+    matches = any(each.honors_affinity for each in constraints) and Required.of(pod).matches(node)
+    return tuple(node.labels[each.key] for each in constraints), node.taints, matches
 
 
 def _count(

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import ClassVar, Final
 
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, NodeChange
 from konverge.scheduler.framework import (
     ALL_PASS,
     SUCCESS,
@@ -37,6 +37,18 @@ class TaintToleration(Filter, Score):
     def signature(self, _state: CycleState, pod: PodInfo, /) -> Hashable:
         """What the pod tolerates."""
         return pod.tolerations
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """What the pod tolerates."""
+        return pod.tolerations
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A node whose taints the pod tolerates, and that is new or had others before."""
+        match cause:
+            case NodeChange(old=old, new=NodeInfo() as new):
+                return not forbids(pod, new.taints) and (old is None or forbids(pod, old.taints))
+            case _:
+                return True
 
     def filter(self, _state: CycleState, pod: PodInfo, node: NodeInfo, /) -> Verdict:
         """Unresolvable when a taint that forbids scheduling is not tolerated."""

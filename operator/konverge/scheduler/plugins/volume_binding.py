@@ -21,7 +21,7 @@ from konverge.model.resource import (
     StorageClass,
 )
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, ReadChange
 from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -40,18 +40,25 @@ from konverge.scheduler.framework import (
 from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.plugins.volume_candidates import matcher_of
+from konverge.scheduler.plugins.volume_capacity import has_grown
 from konverge.scheduler.plugins.volume_matching import Matcher
 from konverge.scheduler.plugins.volume_objects import (
+    concerns,
     find_claim,
     foreign,
     fully_bound,
     not_found,
+    spec_of,
     volume_name,
     waits_for_consumer,
 )
 from konverge.scheduler.plugins.volume_promises import Promise, is_kept, patch_of, promise_of
+from konverge.scheduler.plugins.volume_shelf import Shelf
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
+
+_OF_CLASS: Final = ("allowedTopologies", "volumeBindingMode", "provisioner")
+"""The fields of a StorageClass that decide here. All but the first change only when it is made anew."""
 
 UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -94,12 +101,30 @@ class VolumeBinding(PreFilter, Filter, Reserve, PreBind):
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._handle, self._lister = handle, handle.lister
+        self._shelf = Shelf(handle.lister)
         self._timeout = args.bind_timeout_seconds
 
     def signature(self, state: CycleState, _pod: PodInfo, /) -> Hashable | None:
         """Where the pod's volumes are, once all are bound; before, other volumes decide as well."""
         claims = state.read(_Claims)
         return claims.matcher.bound if claims and claims.all_bound else None
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """The pod's claims."""
+        return pod.namespace, pod.claims
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A claim of the pod; a class that is new or serves other places; more capacity, or none asked for any more."""
+        if not isinstance(cause, ReadChange):
+            return True
+        resource, old, new = cause.resource, cause.old, cause.new
+        if resource == CSIDriver:
+            return not _asks_for_capacity(new) and (old is None or _asks_for_capacity(old))
+        if new is None or resource == PersistentVolumeClaim:
+            return concerns(cause, pod)
+        if resource == StorageClass:
+            return old is None or any(old.get(field) != new.get(field) for field in _OF_CLASS)
+        return resource != CSIStorageCapacity or has_grown(old, new)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod without claims; turn away for good one whose claims are not there, lost, or not bound in time."""
@@ -118,7 +143,7 @@ class VolumeBinding(PreFilter, Filter, Reserve, PreBind):
         unbound = [claim for claim in claims if not fully_bound(claim)]
         if any(volume_name(claim) or not waits_for_consumer(claim, self._lister) for claim in unbound):
             return PreFilterResult(unresolvable(UNBOUND))
-        matcher = matcher_of(filter(fully_bound, claims), unbound, self._lister)
+        matcher = matcher_of(filter(fully_bound, claims), unbound, self._lister, self._shelf)
         state.write(_Claims(matcher, not unbound, snapshot))
         return PreFilterResult()
 
@@ -170,6 +195,10 @@ class VolumeBinding(PreFilter, Filter, Reserve, PreBind):
         except SchedulingError as error:
             return Verdict(Code.ERROR, (f"binding volumes: {error}",))
         return SUCCESS if bound else Verdict(Code.ERROR, ("binding volumes: context deadline exceeded",))
+
+
+def _asks_for_capacity(driver: Object | None) -> bool:
+    return bool(driver and spec_of(driver).get("storageCapacity"))
 
 
 def _unusable(claim: Object) -> str:

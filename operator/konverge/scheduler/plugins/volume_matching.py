@@ -6,9 +6,9 @@ the node reaches, or has one made, where its class can. The rules are those of k
 FindMatchingVolume. `Matcher.judge` is the rule for one node, `judge_rows` the same for many.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -53,6 +53,43 @@ class Candidate:
         return str(self.volume["metadata"]["name"])
 
 
+class Free(Protocol):
+    """The volumes that a claim may choose from."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Their names."""
+        ...
+
+    def first(self, node: NodeInfo, taken: Container[str]) -> Candidate | None:
+        """The smallest that the node reaches and that is not taken; of equal ones the first by name."""
+        ...
+
+    def rows(self, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+        """From which nodes one is reached."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """These, in the order in which they are taken."""
+
+    volumes: tuple[Candidate, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(each.name for each in self.volumes)
+
+    def first(self, node: NodeInfo, taken: Container[str]) -> Candidate | None:
+        """The first that the node reaches and that is not taken."""
+        return next((each for each in self.volumes if each.name not in taken and is_in(each.place, node)), None)
+
+    def rows(self, snapshot: Snapshot, rows: IntArray) -> BoolArray:
+        """From which nodes one is reached."""
+        return are_in_any((each.place for each in self.volumes), snapshot, rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A claim that waits for its first pod."""
@@ -62,8 +99,8 @@ class Waiting:
     """The node for which its volume is being made already."""
     meant: Candidate | None = None
     """The volume that is promised to it: this or none."""
-    free: tuple[Candidate, ...] = ()
-    """Without that these, the smallest first."""
+    free: Free = Listed()
+    """Without that one of these."""
     can_provision: bool = False
     made_in: Place = None
     room: Room | None = None
@@ -72,7 +109,7 @@ class Waiting:
     @property
     def names(self) -> frozenset[str]:
         """The volumes that it may take."""
-        return frozenset(each.name for each in ((self.meant,) if self.meant else self.free))
+        return frozenset({self.meant.name}) if self.meant else self.free.names
 
 
 @dataclass(frozen=True)
@@ -87,7 +124,8 @@ class Matcher:
     """Whether no two claims may take the same volume."""
 
     def __post_init__(self) -> None:
-        names = [each.names for each in self.waiting]
+        # To name all volumes that a claim may take is dear, and one claim has nobody to compete with.
+        names = [each.names for each in self.waiting] if len(self.waiting) > 1 else []
         object.__setattr__(self, "_apart", len(frozenset().union(*names)) == sum(map(len, names)))
 
     def judge(self, node: NodeInfo) -> Plan:
@@ -164,14 +202,14 @@ def _found(waiting: Waiting, node: NodeInfo, taken: Mapping[str, Object]) -> Can
     """The volume that the claim takes on the node."""
     if waiting.meant is not None and waiting.meant.name not in taken:
         return waiting.meant if is_in(waiting.meant.place, node) else None
-    return next((each for each in waiting.free if each.name not in taken and is_in(each.place, node)), None)
+    return waiting.free.first(node, taken)
 
 
 def _match_rows(waiting: Waiting, snapshot: Snapshot, rows: IntArray) -> BoolArray:
     """On which nodes the claim finds a volume."""
     if waiting.meant is not None:
         return are_in_any([waiting.meant.place], snapshot, rows)
-    return are_in_any((each.place for each in waiting.free), snapshot, rows)
+    return waiting.free.rows(snapshot, rows)
 
 
 def _provision_reason(waiting: Waiting, node: NodeInfo) -> str:

@@ -48,6 +48,14 @@ def is_in(place: Place, node: NodeInfo) -> bool:
     return place is None or any(term.matches(node) for term in place)
 
 
+def named_values(place: Place) -> tuple[tuple[str, str], ...] | None:
+    """The values of one label that make up the place, each with the label; None for a place of another form."""
+    if place is None or len(place) != 1 or place[0].names or len(place[0].labels) != 1:
+        return None
+    (label,) = place[0].labels
+    return tuple((label.key, value) for value in label.values) if label.operator == "In" else None
+
+
 def are_in_any(places: Iterable[Place], snapshot: Snapshot, rows: IntArray) -> BoolArray:
     """Which rows are in one of the places. Many that name the values of one label cost as one."""
     named: defaultdict[str, set[str]] = defaultdict(set)

@@ -1,6 +1,7 @@
 """VolumeRestrictions: no two pods use a disk that only one can have, nor a claim that is for one pod in the cluster."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from konverge.model.resource import PersistentVolumeClaim
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, PodChange, ReadChange
 from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -24,7 +25,7 @@ from konverge.scheduler.framework import (
 )
 from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
-from konverge.scheduler.plugins.volume_objects import find_claim, not_found, spec_of
+from konverge.scheduler.plugins.volume_objects import concerns, find_claim, not_found, spec_of
 from konverge.scheduler.podinfo import PodInfo
 from konverge.scheduler.snapshot import Snapshot
 
@@ -55,6 +56,22 @@ class VolumeRestrictions(PreFilter, Filter):
         super().__init__(args, handle)
         self._lister = handle.lister
 
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """The pod's claims and disks."""
+        disks = json.dumps(_disks_of(pod), sort_keys=True)
+        return pod.namespace, pod.claims, disks
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A claim of the pod; a pod that left with one of its claims or disks; any new node."""
+        match cause:
+            case ReadChange():
+                return concerns(cause, pod)
+            case PodChange(old=PodInfo() as gone):
+                shared = gone.namespace == pod.namespace and not set(gone.claims).isdisjoint(pod.claims)
+                return shared or any(_conflict(one, other) for one in _disks_of(pod) for other in _disks_of(gone))
+            case _:
+                return True
+
     def pre_filter(self, state: CycleState, pod: PodInfo, snapshot: Snapshot, /) -> PreFilterResult:
         """Skip a pod with nothing to check; turn away for good one whose claim is not there."""
         in_use = False
@@ -66,7 +83,7 @@ class VolumeRestrictions(PreFilter, Filter):
                 return PreFilterResult(unresolvable(not_found("persistentvolumeclaim", used.name)))
             alone = "ReadWriteOncePod" in (spec_of(claim).get("accessModes") or ())
             in_use |= alone and snapshot.claims.used(pod.namespace, used.name)
-        disks = tuple(volume for volume in pod.spec.get("volumes") or () if _DISKS.keys() & volume.keys())
+        disks = _disks_of(pod)
         if not disks and not in_use:
             return PreFilterResult(SKIP)
         state.write(_Wanted(disks, in_use))
@@ -88,6 +105,10 @@ class VolumeRestrictions(PreFilter, Filter):
         if wanted is None or wanted.disks:
             return super().filter_batch(state, pod, snapshot, rows)
         return BatchVerdict({IN_USE: np.full(len(rows), wanted.in_use, dtype=np.bool_)})
+
+
+def _disks_of(pod: PodInfo) -> tuple[Volume, ...]:
+    return tuple(volume for volume in pod.spec.get("volumes") or () if _DISKS.keys() & volume.keys())
 
 
 def _conflict(one: Volume, other: Volume) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from konverge.model import meta
 from konverge.model.resource import Object, PersistentVolume, PersistentVolumeClaim, StorageClass
 from konverge.scheduler.columns import IntArray
-from konverge.scheduler.events import ClusterEvent
+from konverge.scheduler.events import Cause, ClusterEvent, ReadChange
 from konverge.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -26,9 +26,11 @@ from konverge.scheduler.handle import Handle
 from konverge.scheduler.nodeinfo import NodeInfo
 from konverge.scheduler.plugins.volume_objects import (
     class_of,
+    concerns,
     find_claim,
     not_found,
     volume_name,
+    waits,
     waits_for_consumer,
 )
 from konverge.scheduler.podinfo import PodInfo
@@ -87,6 +89,23 @@ class VolumeZone(PreFilter, Filter):
     def signature(self, state: CycleState, _pod: PodInfo, /) -> Hashable:
         """The labels of the pod's volumes."""
         return state.read(_Topologies)
+
+    def hint_key(self, pod: PodInfo, /) -> Hashable:
+        """The pod's claims."""
+        return pod.namespace, pod.claims
+
+    def hint(self, pod: PodInfo, cause: Cause, /) -> bool:
+        """A claim of the pod; a new class that waits for the first pod; a volume that is new or in other zones."""
+        if not isinstance(cause, ReadChange):
+            return True
+        old, new = cause.old, cause.new
+        if new is None:
+            return False
+        if cause.resource == PersistentVolumeClaim:
+            return concerns(cause, pod)
+        if cause.resource == StorageClass:
+            return waits(new) and (old is None or not waits(old))
+        return old is None or _topologies(old) != _topologies(new)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, _snapshot: Snapshot, /) -> PreFilterResult:
         """Read the labels of the pod's volumes; skip a pod whose volumes have none."""

@@ -74,15 +74,17 @@ class LeaderElector:
         identity: str,
         clock: Clock,
         random: Random,
+        labels: Mapping[str, str] | None = None,
         lease_duration: float = LEASE_DURATION,
         renew_deadline: float = RENEW_DEADLINE,
         retry_period: float = RETRY_PERIOD,
     ) -> None:
+        """`labels` are for a lease that this candidate creates."""
         _check_durations(lease_duration, renew_deadline, retry_period)
         _check_names(name, namespace, identity)
         self._api, self._clock, self._random = api, clock, random
         self._name, self._namespace, self._identity = name, namespace, identity
-        self._where = (namespace, name)
+        self._where, self._labels = (namespace, name), dict(labels or {})
         self._lease_duration, self._renew_deadline, self._retry_period = lease_duration, renew_deadline, retry_period
         self._call_timeout = max(1.0, renew_deadline / 2)
         self._sighting: _Sighting | None = None
@@ -194,7 +196,10 @@ class LeaderElector:
         return self._clock.monotonic() < self._sighting.since + duration
 
     async def _create(self) -> Object | None:
-        body = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": self._record({})}
+        metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
+        if self._labels:
+            metadata["labels"] = self._labels
+        body = {"metadata": metadata, "spec": self._record({})}
         try:
             return self._saw(await self._api.create(Lease, body, self._namespace))
         except AlreadyExists:
