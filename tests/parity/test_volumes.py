@@ -4,22 +4,24 @@ A provisioner is played by the test. Everything is at rest when a pod comes, so 
 """
 
 import os
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from konverge.testing import LocalCluster
-from konverge.testing.components import PARITY
+from konverge.testing.kubescheduler import PARITY
 from konverge.testing.processes import wait_for
-from tests.parity.test_scheduler import Side, compare
+from tests.parity.judging import judge
+from tests.parity.side import Side, refusal
+from tests.parity.tally import Tally, seeds
 from tests.parity.workloads import HOSTNAME, ZONE, Json, Workload
+from tests.unit.scheduler.storage import RESOURCES
 
 pytestmark = pytest.mark.e2e
 
 PODS = 30
-SEEDS = range(1, 1 + int(os.environ.get("KONVERGE_PARITY_SEEDS", "2")))
+SEEDS = seeds(2)
 DRIVER, TRACKING = "csi.parity.example", "tracking.parity.example"
 ZONES = ["zone-a", "zone-b", "zone-c"]
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -147,6 +149,7 @@ class Store(Side):
     """The real cluster with its volumes."""
 
     workload: Shelf
+    rereads: ClassVar[tuple[str, ...]] = tuple(RESOURCES)
 
     def __init__(self, cluster: LocalCluster, seed: int) -> None:
         super().__init__(cluster, seed)
@@ -156,29 +159,29 @@ class Store(Side):
     def furnish(self) -> None:
         """Nodes and what they can attach, classes and volumes."""
         for each in self.workload.classes():
-            self.cluster.request("POST", "/apis/storage.k8s.io/v1/storageclasses", each)
+            self.wire.request("POST", "/apis/storage.k8s.io/v1/storageclasses", each)
         for each in self.workload.room():
             path = f"/apis/storage.k8s.io/v1/namespaces/{self.namespace}/csistoragecapacities"
-            self.cluster.request("POST", path, each)
+            self.wire.request("POST", path, each)
         super().furnish()
-        for node in self.cluster.request("GET", "/api/v1/nodes")["items"]:
+        for node in self.wire.items("/api/v1/nodes"):
             limits = self.workload.limits(node["metadata"]["name"])
-            self.cluster.request("POST", "/apis/storage.k8s.io/v1/csinodes", limits)
+            self.wire.request("POST", "/apis/storage.k8s.io/v1/csinodes", limits)
         for each in self.workload.shelf():
-            self.cluster.request("POST", "/api/v1/persistentvolumes", each)
+            self.wire.request("POST", "/api/v1/persistentvolumes", each)
 
     def claim(self, name: str) -> None:
         """Make a claim, and wait until the volume controller has done with it what it does."""
-        self.cluster.request("POST", self.claims, self.workload.claim(name))
-        assert wait_for(self.at_rest, 20, poll=0.05)
+        self.wire.request("POST", self.claims, self.workload.claim(name))
+        assert wait_for(self.at_rest, 20, poll=0.02)
 
     def at_rest(self) -> bool:
         """Whether the volume controller has nothing left to do: free volumes are free, and what could be bound is."""
-        everywhere = self.cluster.request("GET", "/api/v1/persistentvolumes")["items"]
+        everywhere = self.wire.items("/api/v1/persistentvolumes")
         volumes = [each for each in everywhere if each["metadata"]["name"].startswith(f"{self.workload.prefix}-")]
         if any(each.get("status", {}).get("phase") not in {"Available", "Bound"} for each in volumes):
             return False
-        return all(self._settled_claim(each, volumes) for each in self.cluster.request("GET", self.claims)["items"])
+        return all(self._settled_claim(each, volumes) for each in self.wire.items(self.claims))
 
     def _settled_claim(self, claim: Json, volumes: list[Json]) -> bool:
         kind = claim["spec"]["storageClassName"]
@@ -198,26 +201,22 @@ class Store(Side):
 
     def decision(self, name: str) -> Json:
         """As of any pod; the volumes that its claims ask for on the way are made where they ask for them."""
-        pod: Json = {}
 
         def decided() -> bool:
             self.provision()
-            pod.update(self.cluster.request("GET", f"{self.path}/{name}"))
-            conditions = pod.get("status", {}).get("conditions", [])
-            return bool(
-                pod["spec"].get("nodeName") or any(each.get("reason") == "Unschedulable" for each in conditions)
-            )
+            pod = self.wire.request("GET", f"{self.path}/{name}")
+            return bool(pod["spec"].get("nodeName") or refusal(pod))
 
-        assert wait_for(decided, 30, poll=0.05), f"kube-scheduler says nothing of {name}: {pod}"
-        return pod
+        assert wait_for(decided, 30, poll=0.02), f"kube-scheduler says nothing of {name}"
+        return super().decision(name)
 
     def provision(self) -> None:
         """What a driver does: make a volume for each claim that has a node, in the node's zone."""
-        for claim in self.cluster.request("GET", self.claims)["items"]:
+        for claim in self.wire.items(self.claims):
             node_name = claim["metadata"].get("annotations", {}).get(SELECTED)
             if not node_name or claim["spec"].get("volumeName"):
                 continue
-            name, node = claim["metadata"]["name"], self.cluster.request("GET", f"/api/v1/nodes/{node_name}")
+            name, node = claim["metadata"]["name"], self.wire.request("GET", f"/api/v1/nodes/{node_name}")
             zone = node["metadata"]["labels"].get(ZONE)
             place = {ZONE: [zone]} if zone else {HOSTNAME: [node_name]}
             kind = claim["spec"]["storageClassName"].rpartition("-")[2]
@@ -225,34 +224,29 @@ class Store(Side):
             made = self.workload.volume(f"made-{name}", kind, place, size=size, mode=mode)
             owner = {"namespace": self.namespace, "name": name, "uid": claim["metadata"]["uid"]}
             made["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **owner}
-            self.cluster.request("POST", "/api/v1/persistentvolumes", made)
-            assert wait_for(self.at_rest, 20, poll=0.05)
+            self.wire.request("POST", "/api/v1/persistentvolumes", made)
+            assert wait_for(self.at_rest, 20, poll=0.02)
 
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[LocalCluster]:
     """A cluster of our own, whose nodes and volumes are the test's alone."""
-    with LocalCluster(f"pytest-volumes-{os.getpid()}", nodes=0) as started:
+    with LocalCluster(f"pytest-volumes-{os.getpid()}", nodes=0, parity=True) as started:
         head = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": TRACKING}}
         started.request("POST", "/apis/storage.k8s.io/v1/csidrivers", {**head, "spec": {"storageCapacity": True}})
         yield started
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pods_with_volumes_go_where_kube_scheduler_sends_them(empty: LocalCluster, seed: int) -> None:
-    side = Store(empty, seed)
-    side.furnish()
-    outcomes: Counter[str] = Counter()
-    try:
+def test_pods_with_volumes_go_where_kube_scheduler_sends_them(empty: LocalCluster, seed: int, tally: Tally) -> None:
+    with Store.furnished(empty, seed) as side:
         for number in range(PODS):
-            outcomes[one_more(side, number)] += 1
-    finally:
-        side.clear()
-    assert outcomes["refused"] > PODS // 10, outcomes
-    assert outcomes["placed"] + outcomes["anywhere"] > PODS // 4, outcomes
+            judge(side, one_more(side, number), tally)
+    assert tally.outcomes["refused"] > PODS // 10, tally
+    assert tally.outcomes["placed"] > PODS // 4, tally
 
 
-def one_more(side: Store, number: int) -> str:
+def one_more(side: Store, number: int) -> Json:
     """A pod with new claims, or with some of earlier pods."""
     shelf = side.workload
     fresh = [f"c{number}-{index}" for index in range(shelf.random.choice([0, 1, 1, 2]))]
@@ -260,5 +254,5 @@ def one_more(side: Store, number: int) -> str:
         side.claim(name)
     again = shelf.random.sample(shelf.claims, min(len(shelf.claims), shelf.random.choice([0, 0, 1])))
     shelf.claims += fresh
-    assert wait_for(side.at_rest, 20, poll=0.05)
-    return compare(side, shelf.user(f"p{number}", [*fresh, *again]))
+    assert wait_for(side.at_rest, 20, poll=0.02)
+    return shelf.user(f"p{number}", [*fresh, *again])

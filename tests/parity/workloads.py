@@ -6,6 +6,8 @@ Values are drawn from few choices, so that pods collide, nodes tie and fill up, 
 from random import Random
 from typing import Any
 
+from konverge.testing.kubescheduler import PARITY, PARITY_VARIANTS
+
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 GPU = "example.com/gpu"
@@ -26,6 +28,7 @@ class Workload:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        self._node_names: list[str] = []
         self._free_ports: list[int] = []
         """Host ports that the pod which is being made does not use yet: using one twice would be invalid."""
 
@@ -34,6 +37,7 @@ class Workload:
     def node(self, name: str) -> Json:
         """A node: some tainted, cordoned or without a zone, with room for few pods."""
         chance = self.random
+        self._node_names.append(name)
         labels = {HOSTNAME: name, "disk": chance.choice(["ssd", "hdd"]), "cores": chance.choice(["4", "8", "many"])}
         if chance.random() < 0.9:
             labels[ZONE] = chance.choice(["zone-a", "zone-b", "zone-c"])
@@ -79,6 +83,10 @@ class Workload:
             for name, selector in selectors.items()
         ]
 
+    def profile(self) -> str:
+        """The schedulerName of a profile: often `parity`, else one of those with other arguments."""
+        return PARITY if self.random.random() < 0.5 else self.random.choice(list(PARITY_VARIANTS))
+
     def pod(self, name: str, scheduler: str) -> Json:
         """A pod with a few wishes; often none of a kind."""
         self._free_ports = self.random.sample([8080, 8081], 2)
@@ -96,6 +104,8 @@ class Workload:
             },
             "topologySpreadConstraints": self._spread(),
         }
+        if self.random.random() < 0.1:
+            spec["resources"] = self._for_the_whole([*spec["containers"], *spec["initContainers"]])
         labels = {"app": self.random.choice(APPS), "tier": self.random.choice(["front", "back"])}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
@@ -123,6 +133,18 @@ class Workload:
             "resources": {"requests": requests, "limits": limits},
             **({"restartPolicy": "Always"} if sidecar else {}),
         }
+
+    def _for_the_whole(self, containers: list[Json]) -> Json:
+        """Resources of the pod as a whole; what its containers ask for is cut down to be less."""
+        chance = self.random
+        for container in containers:
+            small = {"cpu": "50m", "memory": "64Mi"}
+            given = container["resources"]["requests"]
+            given |= {name: small[name] for name in small if name in given}
+            container["resources"]["limits"].pop("cpu", None)
+        amounts = {"cpu": chance.choice(["250m", "1"]), "memory": chance.choice(["512Mi", "1Gi"])}
+        named = {name: amounts[name] for name in chance.choice([["cpu"], ["memory"], ["cpu", "memory"]])}
+        return {chance.choice(["requests", "requests", "limits"]): named}
 
     def _ports(self) -> list[Json]:
         chance = self.random
@@ -209,6 +231,13 @@ class Workload:
         return term
 
     def _term(self) -> Json:
+        if self._node_names and self.random.random() < 0.1:
+            names = [self.random.choice(self._node_names)]
+            return {
+                "matchFields": [
+                    {"key": "metadata.name", "operator": self.random.choice(["In", "NotIn"]), "values": names}
+                ]
+            }
         return {"matchExpressions": [self._expression() for _ in range(self.random.choice([1, 1, 2]))]}
 
     def _expression(self) -> Json:
