@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from harness.decisions import SCENARIOS, rate
 from harness.report import Rows, medians, rendered
-from harness.schedulers import KUBE_SCHEDULER, NAMES, POLICY, scheduler_of
+from harness.schedulers import KUBE_SCHEDULER, NAMES, POLICY, SHARED, scheduler_of
 from harness.scheduling import Plan, Run, measure
 from harness.stage import stage
 
@@ -77,7 +77,7 @@ def _options() -> Any:
     )
     parser.add_argument("--pods", type=int, default=3000, help="how many wait at the start (3000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each scheduler runs on each size (3)")
-    parser.add_argument("--peers", nargs="+", default=list(NAMES), metavar="PEER", help=", ".join(NAMES))
+    parser.add_argument("--peers", nargs="+", default=list(NAMES), metavar="PEER", help=", ".join([*NAMES, *SHARED]))
     parser.add_argument("--arrive-seconds", type=float, default=20.0, help="of 50 pods a second (20)")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="nodes without a cluster")
     parser.add_argument("--decisions", type=int, default=1000, help="without a cluster, a scenario and size (1000)")

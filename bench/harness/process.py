@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -98,3 +99,47 @@ class Operator:
         await quiet(self.process.pid)
         if self.process.poll() is not None:
             raise ProcessLookupError(f"the operator ended with code {self.process.returncode}")
+
+
+class Operators:
+    """Replicas of one operator, started together: what they use is what all of them use."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path, count: int) -> None:
+        logs = [log if number == 0 else log.with_name(f"{log.name}-{number}") for number in range(count)]
+        self._each = [Operator(command, environment, one) for one in logs]
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        for each in self._each:
+            self._stack.enter_context(each)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def started(self) -> float:
+        """When the first of them was started, monotonic seconds."""
+        return self._each[0].started
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        return sum(each.cpu for each in self._each)
+
+    @property
+    def rss(self) -> float:
+        """Resident memory now, in MB."""
+        return sum(each.rss for each in self._each)
+
+    @property
+    def peak(self) -> float:
+        """The most resident memory of each so far, in MB."""
+        return sum(each.peak for each in self._each)
+
+    async def settled(self) -> None:
+        """Wait until they have nothing to do. Raises: TimeoutError; ProcessLookupError when one ended."""
+        for each in self._each:
+            await each.settled()

@@ -12,8 +12,11 @@ from konverge.model.resource import Object
 from konverge.testing.binaries import find_binaries
 
 KONVERGE: Final = "konverge"
+SHARED: Final = {"konverge-member": 1, "konverge-members": 2}
+"""Konverge with `--share-scheduling`, and how many replicas: alone, it shows what the bookings cost."""
 KUBE_SCHEDULER: Final = "kube-scheduler"
 NAMES: Final = (KONVERGE, KUBE_SCHEDULER)
+"""Those that are compared unless others are named."""
 
 POLICY: Final[Object] = {
     "apiVersion": "scheduling.konverge.dev/v1alpha1",
@@ -35,6 +38,7 @@ class Scheduler:
     pods_of: str
     """The `schedulerName` of its pods."""
     command: tuple[str, ...]
+    replicas: int = 1
 
 
 def scheduler_of(name: str, cluster: Path, scratch: Path) -> Scheduler:
@@ -42,11 +46,13 @@ def scheduler_of(name: str, cluster: Path, scratch: Path) -> Scheduler:
 
     Raises: ConfigError for an unknown name; ToolsMissing where there is no kube-scheduler.
     """
-    if name == KONVERGE:
-        run = ("-m", "konverge", "run", "konverge.controllers.scheduling_policy")
-        return Scheduler(name, "konverge-bench", (sys.executable, *run, "--metrics-address=0", "--probe-address=0"))
+    if name == KONVERGE or name in SHARED:
+        flags = ("--leader-elect", "--share-scheduling") if name in SHARED else ()
+        run = ("-m", "konverge", "run", "konverge.controllers.scheduling_policy", *flags)
+        ours = (sys.executable, *run, "--metrics-address=0", "--probe-address=0")
+        return Scheduler(name, "konverge-bench", ours, SHARED.get(name, 1))
     if name != KUBE_SCHEDULER:
-        raise ConfigError(f"scheduler {name!r} is unknown: use {' or '.join(NAMES)}")
+        raise ConfigError(f"scheduler {name!r} is unknown: use {', '.join([*NAMES, *SHARED])}")
     command = find_binaries().commands.get(KUBE_SCHEDULER)
     if command is None:
         raise ToolsMissing("the control plane in use has no kube-scheduler; unset KUBEBUILDER_ASSETS to build one")

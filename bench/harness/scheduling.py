@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.measure import quantile
-from harness.process import Operator
+from harness.process import Operators
 from harness.schedulers import Scheduler
 from harness.stage import Placements, Stage
 
@@ -47,7 +47,7 @@ async def measure(stage: Stage, scheduler: Scheduler, plan: Plan, log: Path) -> 
     """Run `scheduler` through the course. Raises: TimeoutError, with the end of its log, when it gets stuck."""
     await stage.clear()
     environment = {"KUBECONFIG": stage.kubeconfig}
-    with Operator(scheduler.command, environment, log) as process:
+    with Operators(scheduler.command, environment, log, scheduler.replicas) as process:
         await asyncio.sleep(1)
         await process.settled()
         start_mb, start_cpu = process.rss, process.cpu
@@ -55,7 +55,7 @@ async def measure(stage: Stage, scheduler: Scheduler, plan: Plan, log: Path) -> 
     await stage.settled()
     apiserver = stage.apiserver_cpu
     async with stage.watching() as placements:
-        with Operator(scheduler.command, environment, log) as process:
+        with Operators(scheduler.command, environment, log, scheduler.replicas) as process:
             await placements.all_of(f"waiting-{number}" for number in range(plan.waiting))
             # What follows a bind, such as its event, belongs to it.
             await process.settled()

@@ -239,10 +239,9 @@ class Bookings:
         return self._section() != self._register.section(self._team.identity) or bool(self._left())
 
     def _section(self) -> Section:
-        ready = self._ready()
-        return Section(
-            {uid: each.booking for uid, each in self._own.items() if each.booked or each in ready}, self._bound
-        )
+        ready = set(self._ready())
+        own = {uid: each.booking for uid, each in self._own.items() if each.booked or each in ready}
+        return Section(own, self._bound)
 
     def _ready(self) -> list[_Promise]:
         """The promises that wait for leave, but for those of gangs of which some pods are still on their way here."""
@@ -262,6 +261,7 @@ class Bookings:
         left = self._left()
         if left:
             await self._inherit(left)
+            self._judge()  # something may have happened meanwhile
         section, identity, version = self._section(), self._team.identity, self._register.version
         data: dict[str, Any] = {identity: section.text, **dict.fromkeys(left)}
         self._sent, self._sure = section, False

@@ -16,7 +16,8 @@ from konverge.testing.client import parse
 from konverge.testing.nodes import pods_allowed
 from konverge.testing.processes import wait_for
 
-_NAMESPACE_TIMEOUT = 30.0
+_NAMESPACE_TIMEOUT = 90.0
+"""Seconds. A controller manager whose API server was killed takes its time until it lists anew."""
 
 
 class Cluster(ABC):

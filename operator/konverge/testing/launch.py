@@ -131,10 +131,15 @@ class Launcher:
 def tear_down(directory: Path, *, grace: float = _GRACE) -> list[str]:
     """End every process of the cluster in `directory`, and remove it; returns the components that were running.
 
-    What to end comes from the processes themselves, so that a half-written state leaves none behind. Clients end before
-    the API server, and that before etcd: each would else spend its time asking for the one that is gone.
+    What to end comes from the processes themselves, so that a half-written state leaves none behind, and from the state: one
+    that was just started may still be its launcher. Clients end before the API server, and that before etcd: each would
+    else spend its time asking for the one that is gone.
     """
     found = running(directory, COMPONENTS)
+    state = State.load(directory)
+    for component, ref in state.processes.items() if state else ():
+        if alive(ref) and ref not in found.get(component, []):
+            found.setdefault(component, []).append(ref)
     etcd = found.pop("etcd", [])
     apiserver = found.pop("kube-apiserver", [])
     clients: list[ProcessRef] = [ref for refs in found.values() for ref in refs]
