@@ -156,11 +156,15 @@ class Bookings:
         """The cache shows what became of a pod."""
         self._moved.notify()
         uid = "" if change.old is None else uid_of(change.old)
-        if uid in self._own:
-            if self._own[uid].bound:
-                self._look_at(uid, change.new)
-        elif bound_at(change.new) and not bound_at(change.old) and not self._neighbours.has(uid):
-            self.epoch += 1  # bound by others, and their booking was out before we knew of it
+        promise = self._own.get(uid)
+        if promise is not None and promise.bound:
+            self._look_at(uid, change.new)
+        elif change.new is not None and bound_at(change.new) and not bound_at(change.old):
+            # Bound by others, perhaps while it was promised a node here; and their booking was out before we knew of it.
+            ours = (
+                promise is not None and promise.booked and promise.booking.node_name == change.new["spec"]["nodeName"]
+            )
+            self.epoch += not ours and not self._neighbours.has(uid)
 
     def _look_at(self, uid: str, pod: Object | None) -> None:
         """Take the booking of a bound pod out if the pod is shown so, or is gone."""
