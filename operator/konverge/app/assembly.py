@@ -303,7 +303,6 @@ class App:
 
     async def _scheduler(self, client: Client, caches: Caches, recorder: EventRecorder) -> "tuple[Scheduler, Runnable]":
         """The scheduler, and what runs it: itself, or where replicas share the work their membership."""
-        from konverge.app.sharing import SharedScheduler  # noqa: PLC0415 - see above
         from konverge.scheduler.registry import Registry  # noqa: PLC0415 - see above
         from konverge.scheduler.scheduler import Scheduler  # noqa: PLC0415 - see above
 
@@ -328,6 +327,8 @@ class App:
         if not self._settings.share_scheduling:
             alone = scheduler(client, recorder)
             return alone, alone
+        from konverge.app.sharing import SharedScheduler  # noqa: PLC0415 - only where the work is shared
+
         self._sharing = SharedScheduler.on(
             client,
             group=f"{self._settings.lease_name}-scheduler",

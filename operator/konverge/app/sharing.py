@@ -6,7 +6,7 @@ of the members, so its writes pass another gate than the leader's.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, Self
+from typing import Self
 
 from konverge.app.settings import FIELD_MANAGER
 from konverge.cache.informer import Informer
@@ -16,27 +16,22 @@ from konverge.kube.gate import WriteGate
 from konverge.model.resource import ConfigMap
 from konverge.ports import Clock, Random, Scope
 from konverge.runtime.events import EventRecorder
+from konverge.runtime.manager import Runnable, cancel_all
 from konverge.scheduler.scheduler import Scheduler
 from konverge.scheduler.sharing import Shared
 
 
-class Worker(Protocol):
-    """What runs beside the scheduler: its recorder of events, and what follows the register. Ends by being cancelled."""
-
-    async def run(self) -> None:
-        """Work for ever."""
-        ...
-
-
 class SharedScheduler:
-    """See the module. `synced` returns when the caches have listed; `workers` run as long as the scheduler may need them."""
+    """See the module. `synced` returns when the caches have listed; `workers` run as long as the scheduler may need
+    them: its recorder of events, and what follows the register.
+    """
 
     def __init__(
         self,
         scheduler: Scheduler,
         members: Members,
         synced: Callable[[], Awaitable[None]],
-        workers: Sequence[Worker],
+        workers: Sequence[Runnable],
     ) -> None:
         self._scheduler, self._members, self._synced, self._workers = scheduler, members, synced, workers
 
@@ -104,14 +99,8 @@ class SharedScheduler:
                     task.result()
             raise RuntimeError("a part of the scheduler ended by itself")
         finally:
-            await _end(placing)
+            await cancel_all([placing])
             over = await self._scheduler.leave()
-            await _end(holding, *beside)
+            await cancel_all([holding, *beside])
             if over:
                 await self._members.leave()
-
-
-async def _end(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

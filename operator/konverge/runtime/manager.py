@@ -91,7 +91,7 @@ class Manager:
             if await self._or_stop(self._ready_to_lead(), stopping, background):
                 await self._lead(stopping, background)
         finally:
-            await _cancel([*background, stopping])
+            await cancel_all([*background, stopping])
         logger.info("stopped")
 
     def health(self) -> Mapping[str, str | None]:
@@ -137,7 +137,7 @@ class Manager:
             self._block_writes(str(error))
             raise
         finally:
-            await _cancel([*others, *controllers, *hold])
+            await cancel_all([*others, *controllers, *hold])
             self._set_leading(leads=False)
             if released:
                 await self._flush_events()
@@ -168,7 +168,7 @@ class Manager:
                 task.result()
                 return not stopping.done() or await self._give_back()
         finally:
-            await _cancel([task])
+            await cancel_all([task])
         _raise_first(background)
         return False
 
@@ -192,7 +192,8 @@ class Manager:
             self._on_leading(leads)
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+async def cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel the tasks, and wait until each has ended, however it does."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

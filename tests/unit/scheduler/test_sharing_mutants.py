@@ -1,15 +1,13 @@
 """Bugs planted on purpose where replicas share the work: each must be caught by a simulation of it."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from konverge.scheduler.bookings import Bookings
 from konverge.scheduler.neighbours import Neighbours
-from konverge.testing.sim import SimulationError
 from tests.unit.scheduler import test_sharing_simulation as sharing
-from tests.unit.scheduler.test_mutants import Mutant
+from tests.unit.scheduler.test_mutants import Mutant, fails
 
 SEEDS = range(12)
 
@@ -81,11 +79,3 @@ MUTANTS = [
 def test_a_planted_bug_is_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutant.owner, mutant.name, mutant.make(getattr(mutant.owner, mutant.name)))
     assert any(fails(mutant, seed) for seed in SEEDS)
-
-
-def fails(mutant: Mutant, seed: int) -> bool:
-    try:
-        mutant.simulation(seed=seed)
-    except (AssertionError, ExceptionGroup, SimulationError, asyncio.CancelledError):
-        return True
-    return False
